@@ -1,0 +1,34 @@
+#include <cstdio>
+#include <exception>
+
+#include "craton/app/cli/verbs.h"
+#include "craton/base/error.h"
+
+namespace craton::app {
+
+const char* version() { return "craton 0.1.0"; }
+
+}  // namespace craton::app
+
+int main(int argc, char** argv) {
+  CLI::App app("Craton trains foundation models on large volumes; the same bits whatever happens.", "craton");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", craton::app::version());
+  app.get_formatter()->column_width(34);
+  craton::app::add_volume(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  } catch (const craton::Error& e) {
+    std::fprintf(stderr, "craton: %s\n", e.what());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "craton: out of memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "craton: internal error: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

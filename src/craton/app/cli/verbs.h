@@ -1,0 +1,13 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace craton::app {
+
+/// Each verb of the command line adds its subcommand, options, help with examples, and callback. One file per verb.
+void add_volume(CLI::App& app);
+
+/// Shown by `craton --version`.
+const char* version();
+
+}  // namespace craton::app

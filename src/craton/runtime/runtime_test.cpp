@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "craton/base/error.h"
+#include "craton/runtime/file.h"
+#include "craton/runtime/thread_pool.h"
+
+namespace craton::runtime {
+namespace {
+namespace fs = std::filesystem;
+
+TEST(File, AtomicWriteReplacesAndLeavesNothingBeside) {
+  TemporaryDirectory folder;
+  write_file_atomically(folder.path() / "a", "one");
+  write_file_atomically(folder.path() / "a", "two");
+  EXPECT_EQ(read_text(folder.path() / "a"), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+}
+
+TEST(File, ErrorsNameThePath) {
+  try {
+    read_file("/nonexistent/file");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kNotFound);
+    EXPECT_NE(std::string(e.what()).find("/nonexistent/file"), std::string::npos);
+  }
+}
+
+TEST(File, StagedDirectoryVanishesUnlessCommitted) {
+  TemporaryDirectory folder;
+  const fs::path target = folder.path() / "store";
+  {
+    StagedDirectory staged(target);
+    write_file_atomically(staged.staging() / "x", "1");
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  {
+    StagedDirectory staged(target);
+    write_file_atomically(staged.staging() / "x", "1");
+    staged.commit();
+  }
+  EXPECT_EQ(read_text(target / "x"), "1");
+  EXPECT_THROW(StagedDirectory{target}, Error);
+  StagedDirectory again(target, true);
+  write_file_atomically(again.staging() / "x", "2");
+  again.commit();
+  EXPECT_EQ(read_text(target / "x"), "2");
+}
+
+TEST(ThreadPool, CarriesErrorsThroughTheFuture) {
+  ThreadPool pool(2);
+  auto good = pool.submit([] {});
+  auto bad = pool.submit([] { fail(ErrorCode::kIo, "broken"); });
+  good.get();
+  EXPECT_THROW(bad.get(), Error);
+}
+
+TEST(ThreadPool, ParallelForVisitsEachIndexOnce) {
+  std::vector<std::atomic<int>> seen(1000);
+  parallel_for(seen.size(), 4, [&](size_t i) { ++seen[i]; });
+  for (auto& count : seen) EXPECT_EQ(count, 1);
+}
+
+}  // namespace
+}  // namespace craton::runtime
