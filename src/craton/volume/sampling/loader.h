@@ -15,18 +15,21 @@ struct LoaderSettings {
 };
 
 struct LoaderMetrics {
-  double seconds_waited = 0;     ///< callers of take and take_validation were not served from a finished window
-  int64_t windows_ready = 0;     ///< served at once
-  int64_t windows_late = 0;      ///< waited for, or assembled by the caller
+  double seconds_waited =
+      0;  ///< callers of take and take_validation were not served from a finished window
+  int64_t windows_ready = 0;  ///< served at once
+  int64_t windows_late = 0;   ///< waited for, or assembled by the caller
   int64_t chunks_fetched = 0;
-  int64_t chunk_hits = 0;        ///< chunks found in the cache
+  int64_t chunk_hits = 0;  ///< chunks found in the cache
   uint64_t bytes_held = 0;
-  uint64_t peak_bytes = 0;       ///< never over the budget
+  uint64_t peak_bytes = 0;  ///< never over the budget
 };
 
-/// Turns the sampler's windows into normalised, augmented floats, ahead of time. The bits of a window depend on the sampler and its
-/// number alone. All calls are thread-safe. Holds decoded chunks (least recently used ones go first) and finished windows within
-/// the budget. A read error is thrown by the `take` of the window that needs it, and again by the next one: nothing is skipped.
+/// Turns the sampler's windows into normalised, augmented floats, ahead of time. The bits of a
+/// window depend on the sampler and its number alone. All calls are thread-safe. Holds decoded
+/// chunks (least recently used ones go first) and finished windows within the budget. A read error
+/// is thrown by the `take` of the window that needs it, and again by the next one: nothing is
+/// skipped.
 class WindowLoader {
  public:
   /// Error when the budget cannot hold a chunk and a window per thread.
@@ -38,12 +41,13 @@ class WindowLoader {
 
   const WindowSampler& sampler() const;
 
-  /// The samples that will be taken next, in this order; replaces what was said before. Finished windows that are still on the list are
-  /// kept, the others are dropped. The list may be longer than the budget: work stops at the budget and goes on as windows are taken.
+  /// The samples that will be taken next, in this order; replaces what was said before. Finished
+  /// windows that are still on the list are kept, the others are dropped. The list may be longer
+  /// than the budget: work stops at the budget and goes on as windows are taken.
   void expect(const std::vector<int64_t>& sample_numbers);
 
-  /// Fills `out` (sampler().window_elements() floats, C order of the window's axes). Blocks until the window is there; a window
-  /// that nobody works on is assembled by the caller.
+  /// Fills `out` (sampler().window_elements() floats, C order of the window's axes). Blocks until
+  /// the window is there; a window that nobody works on is assembled by the caller.
   void take(int64_t sample_number, std::span<float> out);
 
   /// Validation window `index`, without augmentation.

@@ -14,7 +14,8 @@ struct Normalisation {
   float invert(float normalised) const { return normalised * deviation + mean; }
 };
 
-/// From the store's statistics; computed from at most 64 chunks, with a log line, when it has none. Error when all samples are equal.
+/// From the store's statistics; computed from at most 64 chunks, with a log line, when it has none.
+/// Error when all samples are equal.
 Normalisation normalisation_of(const Volume& volume, double clip_deviations);
 
 }  // namespace craton::volume

@@ -11,58 +11,65 @@
 namespace craton::volume {
 
 struct Augmentation {
-  bool flip = true;          ///< each lateral axis reversed with probability 1/2
-  bool polarity = false;     ///< sign reversed with probability 1/2
-  double gain = 0.2;         ///< amplitudes times a number from [1 - gain, 1 + gain)
-  double noise = 0.0;        ///< noise of standard deviation [0, noise) of the normalised samples
+  bool flip = true;       ///< each lateral axis reversed with probability 1/2
+  bool polarity = false;  ///< sign reversed with probability 1/2
+  double gain = 0.2;      ///< amplitudes times a number from [1 - gain, 1 + gain)
+  double noise = 0.0;     ///< noise of standard deviation [0, noise) of the normalised samples
 };
 
 struct SampledVolume {
   std::shared_ptr<const Volume> volume;
-  double weight = 0;  ///< share of the samples among the volumes; 0 for all volumes: by their number of windows
+  double weight =
+      0;  ///< share of the samples among the volumes; 0 for all volumes: by their number of windows
 };
 
 /// All of it is part of the recipe: two jobs with the same settings and seed see the same samples.
 struct SamplerSettings {
-  std::vector<int64_t> window;         ///< 2D [traces, samples] or 3D [inline, crossline, samples]
-  std::vector<int64_t> stride;         ///< distance of neighbouring windows per window axis; empty: half a window
-  std::string sections = "both";       ///< 2D windows of a 3D volume: "inline", "crossline" or "both"
+  std::vector<int64_t> window;  ///< 2D [traces, samples] or 3D [inline, crossline, samples]
+  std::vector<int64_t>
+      stride;  ///< distance of neighbouring windows per window axis; empty: half a window
+  std::string sections = "both";  ///< 2D windows of a 3D volume: "inline", "crossline" or "both"
   uint64_t seed = 0;
-  double validation_fraction = 0.1;    ///< of each volume, at least a window; 0: no validation
-  int64_t validation_count = 32;       ///< validation windows over all volumes; fewer when fewer fit
-  double dead_fraction_limit = 0.5;    ///< windows with a larger share of dead traces are not used
-  double clip_deviations = 5;          ///< normalised samples are clamped to +- this; 0: no clamp
-  uint64_t working_set_bytes = 512u << 20;  ///< decoded chunks (float) between which samples are shuffled
+  double validation_fraction = 0.1;  ///< of each volume, at least a window; 0: no validation
+  int64_t validation_count = 32;     ///< validation windows over all volumes; fewer when fewer fit
+  double dead_fraction_limit = 0.5;  ///< windows with a larger share of dead traces are not used
+  double clip_deviations = 5;        ///< normalised samples are clamped to +- this; 0: no clamp
+  uint64_t working_set_bytes =
+      512u << 20;  ///< decoded chunks (float) between which samples are shuffled
   Augmentation augmentation;
 };
 
 /// Where one sample comes from and what is done to it.
 struct WindowSpec {
   int64_t sample_number = 0;
-  int32_t volume = 0;               ///< index into the sampler's volumes
-  int64_t pass = 0;                 ///< how often this volume was used up before
-  std::vector<int64_t> origin;      ///< first sample, one per volume axis
-  std::vector<int64_t> shape;       ///< samples per volume axis; 1 across a section
-  std::vector<int32_t> axes;        ///< window axis k runs along volume axis axes[k]
-  uint32_t flips = 0;               ///< bit k: window axis k is reversed
-  float gain = 1;                   ///< negative: polarity reversed
-  float noise = 0;                  ///< standard deviation of the added noise
+  int32_t volume = 0;           ///< index into the sampler's volumes
+  int64_t pass = 0;             ///< how often this volume was used up before
+  std::vector<int64_t> origin;  ///< first sample, one per volume axis
+  std::vector<int64_t> shape;   ///< samples per volume axis; 1 across a section
+  std::vector<int32_t> axes;    ///< window axis k runs along volume axis axes[k]
+  uint32_t flips = 0;           ///< bit k: window axis k is reversed
+  float gain = 1;               ///< negative: polarity reversed
+  float noise = 0;              ///< standard deviation of the added noise
   uint64_t noise_seed = 0;
   bool operator==(const WindowSpec&) const = default;
 };
 
-/// Sample number -> window, by arithmetic: whoever asks, in any order, on any thread, gets the same answer; nothing is remembered.
+/// Sample number -> window, by arithmetic: whoever asks, in any order, on any thread, gets the same
+/// answer; nothing is remembered.
 ///
-/// Space: each volume gives slabs along one axis to validation, the rest to training; no window crosses the border. The training
-/// part is cut into blocks of whole chunks (two cuts, displaced by half a block, take turns from pass to pass), and windows lie inside
-/// one block. A block has a grid of cells, one per `stride`; each pass uses each cell once, with an origin drawn inside the cell.
-/// Order: blocks are shuffled; a few neighbours in that order form a group that fits the working set; the windows of a group are
-/// shuffled by a keyed permutation. So a chunk is needed during one group of a pass and can be dropped afterwards.
-/// Volumes take turns sample by sample in the proportion of their weights.
+/// Space: each volume gives slabs along one axis to validation, the rest to training; no window
+/// crosses the border. The training part is cut into blocks of whole chunks (two cuts, displaced by
+/// half a block, take turns from pass to pass), and windows lie inside one block. A block has a
+/// grid of cells, one per `stride`; each pass uses each cell once, with an origin drawn inside the
+/// cell. Order: blocks are shuffled; a few neighbours in that order form a group that fits the
+/// working set; the windows of a group are shuffled by a keyed permutation. So a chunk is needed
+/// during one group of a pass and can be dropped afterwards. Volumes take turns sample by sample in
+/// the proportion of their weights.
 class WindowSampler {
  public:
-  /// Reads live masks, and chunks of volumes that have no statistics. Error when a window is larger than a volume, a setting is
-  /// impossible, or a volume holds nothing but dead traces; it names volume, window, shape and what to change.
+  /// Reads live masks, and chunks of volumes that have no statistics. Error when a window is larger
+  /// than a volume, a setting is impossible, or a volume holds nothing but dead traces; it names
+  /// volume, window, shape and what to change.
   WindowSampler(std::vector<SampledVolume> volumes, SamplerSettings settings);
   ~WindowSampler();
   WindowSampler(const WindowSampler&) = delete;
@@ -84,7 +91,8 @@ class WindowSampler {
   /// Samples after which every volume has been used about once.
   int64_t windows() const;
 
-  /// Fixed windows of the validation part, without augmentation: the same for every seed. 0 <= index < validation_size().
+  /// Fixed windows of the validation part, without augmentation: the same for every seed. 0 <=
+  /// index < validation_size().
   int64_t validation_size() const;
   WindowSpec locate_validation(int64_t index) const;
 
