@@ -126,7 +126,7 @@ Node::Asked& Node::ask(std::string_view key, std::string_view type, std::string 
   for (Asked& known : asked) {
     if (known.key == key) return known;
   }
-  asked.push_back({std::string(key), std::string(type), std::move(fallback), nullptr});
+  asked.push_back({std::string(key), std::string(type), std::move(fallback), false, nullptr});
   return asked.back();
 }
 

@@ -17,6 +17,7 @@ struct Node {
     std::string key;
     std::string type;
     std::string fallback;            ///< as YAML
+    bool delegated = false;          ///< another reader finishes it
     std::shared_ptr<Node> implicit;  ///< the empty map handed out for an absent section
   };
 

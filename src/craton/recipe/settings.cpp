@@ -111,32 +111,44 @@ std::string find_elsewhere(const Node& root, std::string_view key) {
   return found;
 }
 
-void finish_node(const Node& node, const Node& root) {
-  for (const auto& item : node.items) {
-    if (item->kind == Node::Kind::kMap) finish_node(*item, root);
+const Node::Asked* find_asked(const Node& node, std::string_view key) {
+  for (const auto& asked : node.asked) {
+    if (asked.key == key) return &asked;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void unknown_key(const Node& node, const std::string& key, const Node& value,
+                              const Node& reader, const Node& reader_root) {
+  std::vector<std::string> names;
+  for (const auto& asked : reader.asked) names.push_back(asked.key);
+  const std::string near = nearest_name(key, names);
+  std::string advice;
+  if (!near.empty()) {
+    advice = fmt::format("did you mean '{}'?", join_path(node.path, near));
+  } else if (const std::string other = find_elsewhere(reader_root, key); !other.empty()) {
+    advice = fmt::format("it belongs at '{}'", other);
+  } else if (names.empty()) {
+    advice = "no keys are known here";
+  } else {
+    advice = fmt::format("known here: {}", fmt::join(names, ", "));
+  }
+  fail(ErrorCode::kInvalidArgument, "{}: {}: unknown key; {}", value.place,
+       join_path(node.path, key), advice);
+}
+
+/// Compares `node` with what was asked of `reader`, which is the same node or that of an example.
+void finish_node(const Node& node, const Node& reader, const Node& reader_root) {
+  for (size_t i = 0; i < node.items.size() && !reader.items.empty(); ++i) {
+    finish_node(*node.items[i], *reader.items[std::min(i, reader.items.size() - 1)], reader_root);
   }
   for (const auto& [key, value] : node.entries) {
-    const auto known = std::find_if(node.asked.begin(), node.asked.end(),
-                                    [&key](const Node::Asked& asked) { return asked.key == key; });
-    if (known != node.asked.end()) {
-      finish_node(*value, root);
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const auto& asked : node.asked) names.push_back(asked.key);
-    const std::string near = nearest_name(key, names);
-    std::string advice;
-    if (!near.empty()) {
-      advice = fmt::format("did you mean '{}'?", join_path(node.path, near));
-    } else if (const std::string other = find_elsewhere(root, key); !other.empty()) {
-      advice = fmt::format("it belongs at '{}'", other);
-    } else if (names.empty()) {
-      advice = "no keys are known here";
-    } else {
-      advice = fmt::format("known here: {}", fmt::join(names, ", "));
-    }
-    fail(ErrorCode::kInvalidArgument, "{}: {}: unknown key; {}", value->place,
-         join_path(node.path, key), advice);
+    const Node::Asked* asked = find_asked(reader, key);
+    if (asked == nullptr) unknown_key(node, key, *value, reader, reader_root);
+    if (asked->delegated) continue;
+    const auto given = reader.find(key);
+    const auto below = given != nullptr ? given : asked->implicit;
+    if (below != nullptr) finish_node(*value, *below, reader_root);
   }
 }
 
@@ -357,6 +369,12 @@ Settings Settings::section(std::string_view key) const {
   return Settings(node);
 }
 
+Settings Settings::delegate(std::string_view key) const {
+  Settings out = section(key);
+  node_->ask(key, "section", "").delegated = true;
+  return out;
+}
+
 std::vector<Settings> Settings::sections(std::string_view key) const {
   node_->ask(key, "list of sections", "");
   const auto node = node_->find(key);
@@ -376,6 +394,10 @@ void Settings::reject(std::string_view key, std::string_view why) const {
        key.empty() ? node_->path : join_path(node_->path, key), why);
 }
 
-void Settings::finish() const { finish_node(*node_, *node_); }
+void Settings::finish() const { finish_node(*node_, *node_, *node_); }
+
+void Settings::finish(const Settings& reader) const {
+  finish_node(*node_, *reader.node_, *reader.node_);
+}
 
 }  // namespace craton::recipe

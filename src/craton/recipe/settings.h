@@ -61,6 +61,9 @@ class Settings {
                                  const std::vector<std::string>& fallback) const;
   /// The map at `key`; empty when absent.
   Settings section(std::string_view key) const;
+  /// As `section`, for a part that someone else reads and finishes, such as a model's factory:
+  /// `finish` here does not look below it.
+  Settings delegate(std::string_view key) const;
   /// The list of maps at `key`; empty when absent.
   std::vector<Settings> sections(std::string_view key) const;
 
@@ -70,6 +73,10 @@ class Settings {
 
   /// Checks this map and all below it for keys that nobody asked for.
   void finish() const;
+  /// The same against the keys that were asked of `reader`, a complete example that the same code
+  /// has read: finds a typo before the values are read, so that it is reported instead of what
+  /// follows from it.
+  void finish(const Settings& reader) const;
 
   /// As YAML, for a run's folder: everything that was read, with defaults filled in, then what was
   /// given and not read. `parse` of it gives the same values.

@@ -1,0 +1,387 @@
+#include "craton/recipe/recipe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "craton/base/sha256.h"
+
+namespace craton::recipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Far above any job; keep products of sizes far from overflow.
+constexpr int64_t kMostSteps = 1'000'000'000;
+constexpr int64_t kLargestBatch = 1 << 20;
+constexpr int64_t kMostMicroBatches = 1 << 16;
+constexpr int64_t kMostWorkers = 4096;
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kLargestExtent = 1 << 16;
+constexpr uint64_t kSmallestBucket = 64 << 10;  // one chunk of 16,384 floats
+constexpr uint64_t kLargestBucket = uint64_t{1} << 30;
+constexpr uint64_t kSmallestBudget = 1 << 20;
+constexpr int64_t kShardsPerWorker = 16;
+
+int64_t bounded(const Settings& s, std::string_view key, int64_t fallback, int64_t low,
+                int64_t high) {
+  const int64_t value = s.integer(key, fallback);
+  if (value < low || value > high) {
+    s.reject(key, fmt::format("must be between {} and {}, found {}", low, high, value));
+  }
+  return value;
+}
+
+double bounded_number(const Settings& s, std::string_view key, double fallback, double low,
+                      double high) {
+  const double value = s.number(key, fallback);
+  if (!(value >= low && value <= high)) {
+    s.reject(key, fmt::format("must be between {} and {}, found {}", low, high, value));
+  }
+  return value;
+}
+
+double above_zero(const Settings& s, std::string_view key, double fallback, double high) {
+  const double value = s.number(key, fallback);
+  if (!(value > 0 && value <= high)) {
+    s.reject(key, fmt::format("must be above 0 and at most {}, found {}", high, value));
+  }
+  return value;
+}
+
+std::string absolute_uri(const std::string& uri) {
+  if (uri.find("://") != std::string::npos) return uri;
+  return fs::absolute(uri).lexically_normal().string();
+}
+
+std::string read_name(const Settings& s, const std::string& fallback) {
+  const std::string name = s.text("name", fallback);
+  const bool good = !name.empty() && name.size() <= 100 && name.front() != '.' &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+                    });
+  if (!good) {
+    s.reject(
+        "name",
+        fmt::format("names a folder, so it must be letters, digits, '-', '_' and '.'; found '{}'",
+                    name));
+  }
+  return name;
+}
+
+std::vector<VolumeRecipe> read_volumes(const Settings& s) {
+  std::vector<VolumeRecipe> volumes;
+  size_t weighted = 0;
+  for (const Settings& item : s.sections("volumes")) {
+    VolumeRecipe volume;
+    volume.uri = item.text("uri", "");
+    if (volume.uri.empty()) item.reject("uri", "is needed: where the volume is, e.g. data/f3.mdio");
+    volume.uri = absolute_uri(volume.uri);
+    volume.variable = item.text("variable", "");
+    volume.weight = bounded_number(item, "weight", 0, 0, 1e6);
+    if (volume.weight > 0) ++weighted;
+    volumes.push_back(std::move(volume));
+  }
+  if (volumes.empty()) {
+    s.reject("volumes",
+             "is empty: give at least one, e.g. 'volumes: [{uri: data/f3.mdio}]'; "
+             "`craton volume synth` makes one");
+  }
+  if (weighted != 0 && weighted != volumes.size()) {
+    s.reject("volumes",
+             fmt::format("{} of {} volumes have a weight; give all of them one above 0, or none",
+                         weighted, volumes.size()));
+  }
+  return volumes;
+}
+
+void read_window(const Settings& s, DataRecipe& data) {
+  data.window = s.integers("window", {});
+  if (data.window.empty())
+    s.reject("window", "is needed: samples per axis, e.g. [256, 256] or [32, 64, 64]");
+  if (data.window.size() != 2 && data.window.size() != 3) {
+    s.reject("window",
+             fmt::format("must have 2 or 3 extents, found [{}]", fmt::join(data.window, ", ")));
+  }
+  for (const int64_t extent : data.window) {
+    if (extent < 1 || extent > kLargestExtent) {
+      s.reject("window", fmt::format("extents must be between 1 and {}, found [{}]", kLargestExtent,
+                                     fmt::join(data.window, ", ")));
+    }
+  }
+  data.stride = s.integers("stride", {});
+  if (!data.stride.empty() && data.stride.size() != data.window.size()) {
+    s.reject("stride", fmt::format("must have as many extents as the window [{}], found [{}]",
+                                   fmt::join(data.window, ", "), fmt::join(data.stride, ", ")));
+  }
+  for (size_t a = 0; a < data.stride.size(); ++a) {
+    if (data.stride[a] < 1 || data.stride[a] > data.window[a]) {
+      s.reject("stride",
+               fmt::format("must be between 1 and the window [{}] on each axis, found [{}]",
+                           fmt::join(data.window, ", "), fmt::join(data.stride, ", ")));
+    }
+  }
+}
+
+DataRecipe read_data(const Settings& s) {
+  DataRecipe data;
+  data.volumes = read_volumes(s);
+  read_window(s, data);
+  data.sections = s.choice("sections", data.sections, {"both", "inline", "crossline"});
+  data.validation_fraction =
+      bounded_number(s, "validation_fraction", data.validation_fraction, 0, 0.9);
+  data.dead_fraction_limit =
+      bounded_number(s, "dead_fraction_limit", data.dead_fraction_limit, 0, 1);
+  data.clip_deviations = bounded_number(s, "clip_deviations", data.clip_deviations, 0, 1e6);
+  data.working_set_bytes = s.bytes("working_set_bytes", data.working_set_bytes);
+  data.prefetch_bytes = s.bytes("prefetch_bytes", data.prefetch_bytes);
+  for (const auto& [key, value] : {std::pair("working_set_bytes", data.working_set_bytes),
+                                   std::pair("prefetch_bytes", data.prefetch_bytes)}) {
+    if (value < kSmallestBudget)
+      s.reject(key, fmt::format("must be at least 1MiB, found {} bytes", value));
+  }
+  data.loader_threads = bounded(s, "loader_threads", data.loader_threads, 1, kMostThreads);
+  const Settings augment = s.section("augment");
+  data.augment.flip = augment.boolean("flip", data.augment.flip);
+  data.augment.polarity = augment.boolean("polarity", data.augment.polarity);
+  data.augment.gain = bounded_number(augment, "gain", data.augment.gain, 0, 0.99);
+  data.augment.noise = bounded_number(augment, "noise", data.augment.noise, 0, 10);
+  return data;
+}
+
+OptimizerRecipe read_optimizer(const Settings& s) {
+  OptimizerRecipe o;
+  o.kind = s.choice("kind", o.kind, {"adamw"});
+  o.lr = above_zero(s, "lr", o.lr, 100);
+  const std::vector<double> betas = s.numbers("betas", {o.beta1, o.beta2});
+  if (betas.size() != 2 ||
+      !std::all_of(betas.begin(), betas.end(), [](double b) { return b >= 0 && b < 1; })) {
+    s.reject("betas", fmt::format("must be two numbers from 0 to below 1, found [{}]",
+                                  fmt::join(betas, ", ")));
+  }
+  o.beta1 = betas[0];
+  o.beta2 = betas[1];
+  o.eps = above_zero(s, "eps", o.eps, 1);
+  o.weight_decay = bounded_number(s, "weight_decay", o.weight_decay, 0, 100);
+  return o;
+}
+
+TrainRecipe read_train(const Settings& s, const DataRecipe& data) {
+  TrainRecipe t;
+  t.steps = bounded(s, "steps", t.steps, 1, kMostSteps);
+  t.global_batch = bounded(s, "global_batch", t.global_batch, 1, kLargestBatch);
+  t.micro_batch =
+      bounded(s, "micro_batch", std::min(t.micro_batch, t.global_batch), 1, kLargestBatch);
+  if (t.global_batch % t.micro_batch != 0) {
+    s.reject("global_batch",
+             fmt::format("must be a multiple of train.micro_batch ({}), found {}; {} would fit",
+                         t.micro_batch, t.global_batch,
+                         (t.global_batch / t.micro_batch + 1) * t.micro_batch));
+  }
+  if (t.micro_batches() > kMostMicroBatches) {
+    s.reject("micro_batch",
+             fmt::format("cuts a step into {} micro-batches, more than {}; make it larger",
+                         t.micro_batches(), kMostMicroBatches));
+  }
+  t.optimizer = read_optimizer(s.section("optimizer"));
+  const Settings schedule = s.section("schedule");
+  t.schedule.kind = schedule.choice("kind", t.schedule.kind, {"cosine", "constant"});
+  t.schedule.warmup_steps = bounded(schedule, "warmup_steps", 0, 0, kMostSteps);
+  if (t.schedule.warmup_steps > t.steps) {
+    schedule.reject(
+        "warmup_steps",
+        fmt::format("{} is longer than the training of {} steps; lower it or raise train.steps",
+                    t.schedule.warmup_steps, t.steps));
+  }
+  t.schedule.min_lr_ratio = bounded_number(schedule, "min_lr_ratio", 0, 0, 1);
+  t.clip_norm = bounded_number(s, "clip_norm", t.clip_norm, 0, 1e9);
+  t.validate_every = bounded(s, "validate_every", t.validate_every, 0, kMostSteps);
+  t.validation_samples = bounded(s, "validation_samples", t.validation_samples, 0, kLargestBatch);
+  if (data.validation_fraction == 0 && t.validate_every > 0) {
+    if (s.has("validate_every")) {
+      s.reject("validate_every",
+               "nothing is kept for validation (data.validation_fraction is 0); set it to 0 or "
+               "keep a part");
+    }
+    t.validate_every = 0;
+  }
+  if (t.validate_every > 0 && t.validation_samples == 0) {
+    s.reject("validation_samples", "must be above 0 to validate; or set train.validate_every to 0");
+  }
+  t.log_every = bounded(s, "log_every", t.log_every, 1, kMostSteps);
+  return t;
+}
+
+ParallelRecipe read_parallel(const Settings& s, const TrainRecipe& train) {
+  ParallelRecipe p;
+  const int64_t m = train.micro_batches();
+  p.strategy = s.choice("strategy", p.strategy, strategy_names());
+  p.workers = bounded(s, "workers", p.workers, 1, kMostWorkers);
+  if (p.workers > m) {
+    s.reject("workers", fmt::format("{} workers cannot share {} micro-batches (train.global_batch "
+                                    "{} / train.micro_batch {}); "
+                                    "use at most {} workers or a smaller micro_batch",
+                                    p.workers, m, train.global_batch, train.micro_batch, m));
+  }
+  p.max_workers = bounded(
+      s, "max_workers", std::max(p.workers, std::min<int64_t>(m, p.max_workers)), 1, kMostWorkers);
+  if (p.max_workers > m) {
+    s.reject("max_workers", fmt::format("{} workers cannot share {} micro-batches; use at most {}",
+                                        p.max_workers, m, m));
+  }
+  p.min_workers = bounded(s, "min_workers", p.min_workers, 1, kMostWorkers);
+  if (p.min_workers > p.max_workers) {
+    s.reject("min_workers", fmt::format("{} is more than parallel.max_workers ({})", p.min_workers,
+                                        p.max_workers));
+  }
+  if (p.workers < p.min_workers || p.workers > p.max_workers) {
+    s.reject(
+        "workers",
+        fmt::format(
+            "must lie between parallel.min_workers ({}) and parallel.max_workers ({}), found {}",
+            p.min_workers, p.max_workers, p.workers));
+  }
+  p.shards =
+      bounded(s, "shards", kShardsPerWorker * p.max_workers, 1, kShardsPerWorker * kMostWorkers);
+  if (p.shards < p.max_workers) {
+    s.reject("shards", fmt::format("must be at least parallel.max_workers ({}), found {}",
+                                   p.max_workers, p.shards));
+  }
+  p.bucket_bytes = s.bytes("bucket_bytes", p.bucket_bytes);
+  if (p.bucket_bytes < kSmallestBucket || p.bucket_bytes > kLargestBucket) {
+    s.reject("bucket_bytes",
+             fmt::format("must be between 64KiB and 1GiB, found {} bytes", p.bucket_bytes));
+  }
+  p.transport = s.choice("transport", p.transport, {"auto", "shared_memory", "tcp"});
+  p.backups = bounded(s, "backups", 0, 0, 3);
+  p.timeout_seconds = above_zero(s, "timeout_seconds", p.timeout_seconds, 86400);
+  return p;
+}
+
+CheckpointRecipe read_checkpoint(const Settings& s, const std::string& run_folder) {
+  CheckpointRecipe c;
+  c.every = bounded(s, "every", c.every, 0, kMostSteps);
+  c.keep = bounded(s, "keep", c.keep, 1, 1'000'000);
+  c.path = s.text("path", (fs::path(run_folder) / "checkpoints").string());
+  if (c.path.empty()) s.reject("path", "names no folder");
+  c.resume = s.text("resume", c.resume);
+  if (c.resume.empty()) s.reject("resume", "expected auto, none or the folder of a checkpoint");
+  return c;
+}
+
+/// The model's own keys are its factory's; what the data decides is checked here, where the lines
+/// are known.
+void fit_model_to_window(Settings& model, const DataRecipe& data) {
+  if (model.text("kind", "sfm") != "sfm") return;
+  if (!model.has("window")) {
+    model.override_with(fmt::format("window=[{}]", fmt::join(data.window, ", ")));
+  }
+  const auto window = model.integers("window", {});
+  if (window != data.window) {
+    model.reject(
+        "window",
+        fmt::format("[{}] differs from data.window [{}]; leave it out, it follows the data",
+                    fmt::join(window, ", "), fmt::join(data.window, ", ")));
+  }
+  if (!model.has("patch")) return;
+  const auto patch = model.integers("patch", {});
+  if (patch.size() != window.size()) {
+    model.reject("patch", fmt::format("must have as many extents as data.window [{}], found [{}]",
+                                      fmt::join(window, ", "), fmt::join(patch, ", ")));
+  }
+  for (size_t a = 0; a < patch.size(); ++a) {
+    if (patch[a] < 1 || window[a] % patch[a] != 0) {
+      model.reject("patch", fmt::format("must divide data.window [{}] on each axis, found [{}]",
+                                        fmt::join(window, ", "), fmt::join(patch, ", ")));
+    }
+  }
+}
+
+Recipe read_all(const Settings& settings, const std::string& default_name) {
+  Recipe r;
+  r.settings = settings;
+  r.name = read_name(settings, default_name);
+  r.seed =
+      static_cast<uint64_t>(bounded(settings, "seed", 0, 0, std::numeric_limits<int64_t>::max()));
+  r.device = settings.choice("device", r.device, {"cpu", "cuda"});
+  r.kernels = settings.choice("kernels", r.kernels, {"portable", "native"});
+  r.threads = bounded(settings, "threads", r.threads, 1, kMostThreads);
+  r.data = read_data(settings.section("data"));
+  r.model = settings.delegate("model");
+  r.train = read_train(settings.section("train"), r.data);
+  r.parallel = read_parallel(settings.section("parallel"), r.train);
+  const Settings run = settings.section("run");
+  r.run_folder = run.text("folder", (fs::path("runs") / r.name).string());
+  if (r.run_folder.empty()) run.reject("folder", "names no folder");
+  r.checkpoint = read_checkpoint(settings.section("checkpoint"), r.run_folder);
+  return r;
+}
+
+}  // namespace
+
+const std::vector<std::string>& strategy_names() {
+  static const std::vector<std::string> names = {"ddp", "zero1", "zero2"};
+  return names;
+}
+
+Recipe Recipe::load(const std::string& path, const std::vector<std::string>& overrides,
+                    const Build& build) {
+  Settings settings = Settings::load(path);
+  for (const std::string& assignment : overrides) settings.override_with(assignment);
+  std::string name;
+  for (const char c : fs::path(path).stem().string()) {
+    name += std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ? c : '-';
+  }
+  return read(settings, name.empty() ? "job" : name, build);
+}
+
+Recipe Recipe::read(const Settings& settings, const std::string& default_name, const Build& build) {
+  // A typo explains more than what follows from it, so unknown keys are looked for first.
+  static const Settings example = [] {
+    const Settings minimal =
+        Settings::parse("data: {volumes: [{uri: x}], window: [1, 1]}", "example");
+    read_all(minimal, "job");
+    return minimal;
+  }();
+  settings.finish(example);
+  Recipe r = read_all(settings, default_name);
+  if (r.device == "cuda" && !build.has_cuda) {
+    settings.reject("device",
+                    "this build has no CUDA; use 'cpu', or build against a libtorch that has it");
+  }
+  fit_model_to_window(r.model, r.data);
+  return r;
+}
+
+std::string Recipe::digest() const {
+  std::string text = fmt::format("craton recipe 1\nseed {} device {} kernels {} threads {}\n", seed,
+                                 device, kernels, threads);
+  for (const VolumeRecipe& v : data.volumes) {
+    text +=
+        fmt::format("volume {} {} {}\n", fs::path(v.uri).filename().string(), v.variable, v.weight);
+  }
+  text +=
+      fmt::format("window {} stride {} sections {} validation {} dead {} clip {} working set {}\n",
+                  fmt::join(data.window, "x"), fmt::join(data.stride, "x"), data.sections,
+                  data.validation_fraction, data.dead_fraction_limit, data.clip_deviations,
+                  data.working_set_bytes);
+  const AugmentRecipe& a = data.augment;
+  text += fmt::format("augment {} {} {} {}\nmodel {}\n", a.flip, a.polarity, a.gain, a.noise,
+                      model.canonical());
+  const OptimizerRecipe& o = train.optimizer;
+  text += fmt::format("train {} {} {} {}\n", train.steps, train.global_batch, train.micro_batch,
+                      train.clip_norm);
+  text += fmt::format("{} {} {} {} {} {}\n", o.kind, o.lr, o.beta1, o.beta2, o.eps, o.weight_decay);
+  text += fmt::format("{} {} {}\n", train.schedule.kind, train.schedule.warmup_steps,
+                      train.schedule.min_lr_ratio);
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.hex_digest();
+}
+
+}  // namespace craton::recipe

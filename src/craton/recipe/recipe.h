@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "craton/recipe/settings.h"
+
+namespace craton::recipe {
+
+/// What this build can do; the recipe is checked against it.
+struct Build {
+  bool has_cuda = false;
+};
+
+struct VolumeRecipe {
+  std::string uri;       ///< "s3://...", "file://..." or an absolute path
+  std::string variable;  ///< array of the store; empty: its default
+  double weight = 0;     ///< share of the samples; 0 for all volumes: by their number of windows
+};
+
+struct AugmentRecipe {
+  bool flip = true;
+  bool polarity = false;
+  double gain = 0.2;
+  double noise = 0;
+};
+
+struct DataRecipe {
+  std::vector<VolumeRecipe> volumes;
+  std::vector<int64_t> window;  ///< samples per axis, 2 or 3 axes
+  std::vector<int64_t> stride;  ///< empty: half a window
+  std::string sections = "both";
+  double validation_fraction = 0.1;
+  double dead_fraction_limit = 0.5;
+  double clip_deviations = 5;
+  uint64_t working_set_bytes = 512u << 20;
+  uint64_t prefetch_bytes = 1024u << 20;  ///< decoded chunks and finished windows of a worker
+  int64_t loader_threads = 1;
+  AugmentRecipe augment;
+};
+
+struct OptimizerRecipe {
+  std::string kind = "adamw";
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.05;
+};
+
+struct ScheduleRecipe {
+  std::string kind = "cosine";  ///< "cosine" or "constant" (after warm-up)
+  int64_t warmup_steps = 0;
+  double min_lr_ratio = 0;  ///< last learning rate over the highest
+};
+
+struct TrainRecipe {
+  int64_t steps = 100;
+  int64_t global_batch = 16;
+  int64_t micro_batch = 4;
+  OptimizerRecipe optimizer;
+  ScheduleRecipe schedule;
+  double clip_norm = 1;         ///< 0: no clipping
+  int64_t validate_every = 50;  ///< steps; 0: never
+  int64_t validation_samples = 32;
+  int64_t log_every = 1;
+  /// M: micro-batches of a step.
+  int64_t micro_batches() const { return global_batch / micro_batch; }
+};
+
+struct ParallelRecipe {
+  std::string strategy = "ddp";  ///< one of strategy_names()
+  int64_t workers = 1;
+  int64_t min_workers = 1;
+  int64_t max_workers = 8;  ///< at most M
+  int64_t shards = 128;     ///< S
+  uint64_t bucket_bytes = 4u << 20;
+  std::string transport = "auto";  ///< "auto", "shared_memory", "tcp"
+  int64_t backups = 0;
+  double timeout_seconds = 120;
+};
+
+struct CheckpointRecipe {
+  int64_t every = 100;  ///< steps; 0: only at the end
+  int64_t keep = 2;     ///< newest checkpoints that stay
+  std::string path;     ///< folder; default RUN/checkpoints
+  std::string resume =
+      "auto";  ///< "auto": the newest of `path` if any; "none"; or a checkpoint folder
+};
+
+/// The whole job, typed and checked. A program reads this and nothing else; only the model's own
+/// keys stay a Settings, for its factory. Loading touches no file but the recipe. Keys, defaults
+/// and meaning: docs/recipes.md.
+struct Recipe {
+  std::string name;
+  uint64_t seed = 0;
+  std::string device = "cpu";        ///< "cpu", "cuda"
+  std::string kernels = "portable";  ///< "portable", "native"
+  int64_t threads = 1;               ///< per worker; part of the results
+  DataRecipe data;
+  Settings model;  ///< `model.window` is filled in for kind sfm; call finish() after the factory
+                   ///< has read it
+  TrainRecipe train;
+  ParallelRecipe parallel;
+  CheckpointRecipe checkpoint;
+  std::string run_folder;  ///< default runs/NAME
+
+  Settings settings;  ///< the tree that all of this came from; settings.dump() is the recipe with
+                      ///< its defaults
+
+  /// Reads a file, applies "key=value" overrides, checks. Error: one line with place, key, what was
+  /// found and what to do.
+  static Recipe load(const std::string& path, const std::vector<std::string>& overrides = {},
+                     const Build& build = {});
+  /// The same of parsed settings; `default_name` is the job's name when the recipe has none.
+  static Recipe read(const Settings& settings, const std::string& default_name = "job",
+                     const Build& build = {});
+
+  /// SHA-256 of everything that the results depend on: not workers, strategy, transport,
+  /// checkpoints, logging, nor in which folder the volumes lie. Two jobs with the same digest end
+  /// with the same bits.
+  std::string digest() const;
+};
+
+/// Names that `parallel.strategy` takes in this build.
+const std::vector<std::string>& strategy_names();
+
+}  // namespace craton::recipe

@@ -1,0 +1,256 @@
+#include "craton/recipe/recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "craton/base/error.h"
+
+namespace craton::recipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kRecipe = R"(name: demo
+seed: 7
+data:
+  volumes:
+    - uri: a.mdio
+  window: [32, 64, 64]
+model:
+  kind: sfm
+  patch: [8, 8, 8]
+train:
+  steps: 50
+  global_batch: 16
+  micro_batch: 2
+)";
+
+Settings with(const std::vector<std::string>& overrides) {
+  Settings settings = Settings::parse(kRecipe, "x.yaml");
+  for (const auto& assignment : overrides) settings.override_with(assignment);
+  return settings;
+}
+
+Recipe read(const std::vector<std::string>& overrides = {}) {
+  return Recipe::read(with(overrides));
+}
+
+std::string error_of(const std::vector<std::string>& overrides) {
+  try {
+    read(overrides);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Recipe, FillsInDefaults) {
+  const Recipe r = read();
+  EXPECT_EQ(r.name, "demo");
+  EXPECT_EQ(r.train.micro_batches(), 8);
+  EXPECT_EQ(r.parallel.workers, 1);
+  EXPECT_EQ(r.parallel.max_workers, 8);
+  EXPECT_EQ(r.parallel.shards, 128);
+  EXPECT_EQ(r.run_folder, "runs/demo");
+  EXPECT_EQ(r.checkpoint.path, "runs/demo/checkpoints");
+  EXPECT_EQ(r.data.volumes[0].uri, (std::filesystem::current_path() / "a.mdio").string());
+  EXPECT_THAT(r.model.integers("window", {}), ElementsAre(32, 64, 64));
+}
+
+TEST(Recipe, KeepsUrisAndReplacesVariables) {
+  ::unsetenv("CRATON_RECIPE_TEST");
+  const Recipe r =
+      read({"data.volumes=[{uri: s3://bucket/a.mdio}, {uri: "
+            "'${CRATON_RECIPE_TEST:-../shared/data}/b'}]"});
+  EXPECT_EQ(r.data.volumes[0].uri, "s3://bucket/a.mdio");
+  EXPECT_EQ(r.data.volumes[1].uri,
+            (std::filesystem::current_path() / "../shared/data/b").lexically_normal().string());
+}
+
+struct BadRecipe {
+  std::vector<std::string> overrides;
+  std::string message;
+};
+
+TEST(Recipe, ImpossibleCombinationsAreErrors) {
+  const std::vector<BadRecipe> cases = {
+      {{"train.global_batch=15"},
+       "command line: train.global_batch: must be a multiple of train.micro_batch (2), found 15; "
+       "16 would fit"},
+      {{"parallel.workers=9"}, "parallel.workers: 9 workers cannot share 8 micro-batches"},
+      {{"parallel.workers=0"}, "parallel.workers: must be between 1 and"},
+      {{"parallel.max_workers=9"}, "9 workers cannot share 8 micro-batches; use at most 8"},
+      {{"parallel.workers=2", "parallel.min_workers=3"},
+       "must lie between parallel.min_workers (3)"},
+      {{"parallel.min_workers=5", "parallel.max_workers=4"},
+       "5 is more than parallel.max_workers (4)"},
+      {{"parallel.shards=2"}, "must be at least parallel.max_workers (8)"},
+      {{"parallel.bucket_bytes=1"}, "must be between 64KiB and 1GiB"},
+      {{"parallel.strategy=zero9"}, "expected one of ddp, zero1, zero2"},
+      {{"parallel.transport=rdma"}, "expected one of auto, shared_memory, tcp"},
+      {{"parallel.backups=-1"}, "parallel.backups: must be between 0 and 3"},
+      {{"parallel.timeout_seconds=0"}, "must be above 0"},
+      {{"model.patch=[8, 8]"},
+       "must have as many extents as data.window [32, 64, 64], found [8, 8]"},
+      {{"model.patch=[8, 8, 7]"},
+       "must divide data.window [32, 64, 64] on each axis, found [8, 8, 7]"},
+      {{"model.patch=[8, 8, 0]"}, "must divide data.window"},
+      {{"model.window=[32, 64, 32]"}, "differs from data.window"},
+      {{"data.window=[64]"}, "must have 2 or 3 extents"},
+      {{"data.window=[0, 64]"}, "extents must be between 1 and 65536"},
+      {{"data.window=[]"}, "data.window: is needed"},
+      {{"data.stride=[1, 2]"}, "data.stride: must have as many extents"},
+      {{"data.stride=[1, 2, 65]"}, "must be between 1 and the window"},
+      {{"data.volumes=[]"}, "data.volumes: is empty"},
+      {{"data.volumes=[{weight: 1}]"}, "data.volumes[0].uri: is needed"},
+      {{"data.volumes=[{uri: a, weight: 1}, {uri: b}]"}, "1 of 2 volumes have a weight"},
+      {{"data.prefetch_bytes=10"}, "must be at least 1MiB"},
+      {{"data.validation_fraction=1"}, "must be between 0 and 0.9"},
+      {{"data.augment.gain=1"}, "data.augment.gain: must be between 0 and 0.99"},
+      {{"train.schedule.warmup_steps=51"}, "51 is longer than the training of 50 steps"},
+      {{"train.steps=0"}, "train.steps: must be between 1 and"},
+      {{"train.optimizer.lr=0"}, "train.optimizer.lr: must be above 0"},
+      {{"train.optimizer.betas=[0.9]"}, "must be two numbers"},
+      {{"train.optimizer.betas=[0.9, 1]"}, "must be two numbers from 0 to below 1"},
+      {{"train.optimizer.kind=sgd"}, "expected one of adamw"},
+      {{"train.schedule.min_lr_ratio=2"}, "must be between 0 and 1"},
+      {{"train.clip_norm=-1"}, "must be between 0 and"},
+      {{"data.validation_fraction=0", "train.validate_every=5"}, "nothing is kept for validation"},
+      {{"train.validation_samples=0"}, "must be above 0 to validate"},
+      {{"train.micro_batch=1", "train.global_batch=100000"},
+       "cuts a step into 100000 micro-batches"},
+      {{"device=cuda"}, "device: this build has no CUDA; use 'cpu'"},
+      {{"device=gpu"}, "expected one of cpu, cuda"},
+      {{"kernels=fast"}, "expected one of portable, native"},
+      {{"threads=0"}, "threads: must be between 1"},
+      {{"seed=-1"}, "seed: must be between 0"},
+      {{"name=a/b"}, "names a folder, so it must be letters"},
+      {{"name=.."}, "names a folder"},
+      {{"run.folder=''"}, "run.folder: names no folder"},
+      {{"checkpoint.keep=0"}, "checkpoint.keep: must be between 1"},
+      {{"checkpoint.resume=''"}, "expected auto, none or the folder"},
+      {{"train.stpes=3"}, "did you mean 'train.steps'?"},
+      {{"trian.steps=3"}, "did you mean 'train'?"},
+      {{"train.lr=3"}, "it belongs at 'train.optimizer.lr'"},
+      {{"data.volumes=[{uri: a, wieght: 2}]"}, "did you mean 'data.volumes[0].weight'?"},
+  };
+  for (const BadRecipe& bad : cases) {
+    const std::string message = error_of(bad.overrides);
+    EXPECT_THAT(message, HasSubstr(bad.message));
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+TEST(Recipe, ATypoIsReportedBeforeWhatFollowsFromIt) {
+  const Settings s = Settings::parse("data:\n  volmes: [{uri: a}]\n  window: [4, 4]\n", "x.yaml");
+  try {
+    Recipe::read(s);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "x.yaml:2: data.volmes: unknown key; did you mean 'data.volumes'?");
+  }
+}
+
+TEST(Recipe, LeavesTheModelsKeysToItsFactory) {
+  EXPECT_NO_THROW(read({"model.anything=3"}));
+  const Recipe r = read({"model.kind=mine", "model.patch=[1]"});
+  EXPECT_FALSE(r.model.has("window"));
+}
+
+TEST(Recipe, CudaIsTakenByABuildThatHasIt) {
+  Build build;
+  build.has_cuda = true;
+  EXPECT_EQ(Recipe::read(with({"device=cuda"}), "job", build).device, "cuda");
+}
+
+TEST(Recipe, NothingForValidationTurnsItOff) {
+  EXPECT_EQ(read({"data.validation_fraction=0"}).train.validate_every, 0);
+}
+
+TEST(Recipe, DumpReadsBackAsTheSameJob) {
+  const Recipe r = read({"parallel.workers=3", "data.volumes.0.weight=2"});
+  const Recipe again = Recipe::read(Settings::parse(r.settings.dump(), "dump.yaml"));
+  EXPECT_EQ(again.digest(), r.digest());
+  EXPECT_EQ(again.parallel.workers, 3);
+  EXPECT_EQ(again.settings.dump(), r.settings.dump());
+}
+
+TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
+  const std::string digest = read().digest();
+  for (const char* same :
+       {"parallel.workers=3", "parallel.strategy=zero2", "parallel.transport=tcp",
+        "checkpoint.every=3", "run.folder=/tmp/x", "name=other", "train.log_every=5",
+        "train.validate_every=3", "train.validation_samples=3", "data.prefetch_bytes=64MiB",
+        "parallel.shards=64", "data.volumes.0.uri=/else/a.mdio", "parallel.bucket_bytes=1MiB",
+        "data.loader_threads=2"}) {
+    EXPECT_EQ(read({same}).digest(), digest) << same;
+  }
+  for (const char* other :
+       {"seed=8", "threads=2", "kernels=native", "train.steps=51", "train.micro_batch=4",
+        "train.optimizer.lr=0.1", "model.dim=64", "data.volumes.0.uri=b.mdio",
+        "data.augment.noise=0.1", "train.clip_norm=2", "data.window=[32, 64, 32]",
+        "data.working_set_bytes=64MiB", "train.schedule.warmup_steps=2"}) {
+    EXPECT_NE(read({other}).digest(), digest) << other;
+  }
+}
+
+TEST(Recipe, LoadNamesTheJobAfterItsFile) {
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("my demo.{}.yaml", ::getpid());
+  std::ofstream(path) << "data: {volumes: [{uri: a}], window: [8, 8]}\n";
+  const Recipe r = Recipe::load(path.string(), {"train.steps=3"});
+  EXPECT_EQ(r.name, fmt::format("my-demo-{}", ::getpid()));
+  EXPECT_EQ(r.train.steps, 3);
+  std::filesystem::remove(path);
+}
+
+// docs/recipes.md has a row "| `train.steps` | integer | `100` | ..." for each key of a recipe, and
+// no other.
+TEST(Recipe, EveryKeyIsDocumented) {
+  std::filesystem::path root = std::filesystem::current_path();
+  while (!std::filesystem::exists(root / "docs/recipes.md") && root.has_relative_path()) {
+    root = root.parent_path();
+  }
+  std::ifstream file(root / "docs/recipes.md");
+  ASSERT_TRUE(file) << "no docs/recipes.md in or above the current folder";
+  std::set<std::string> documented;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("<!-- keys of every recipe -->")) in_table = true;
+    if (line.starts_with("<!-- end -->")) in_table = false;
+    if (!in_table || !line.starts_with("| `")) continue;
+    std::vector<std::string> cells;
+    std::stringstream stream(line.substr(1));
+    for (std::string cell; std::getline(stream, cell, '|');) {
+      const size_t first = cell.find_first_not_of(" `"), last = cell.find_last_not_of(" `");
+      cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
+    }
+    ASSERT_GE(cells.size(), 4u) << line;
+    EXPECT_GT(cells[3].size(), 10u) << "no description: " << line;
+    documented.insert(cells[0] + " | " + cells[1] + " | " + cells[2]);
+  }
+  const Recipe r = Recipe::read(
+      Settings::parse("data: {volumes: [{uri: x}], window: [8, 8]}\ntrain: {global_batch: 32}",
+                      "x"),
+      "FILE");
+  std::set<std::string> read_keys;
+  for (const KnownKey& key : r.settings.known()) {
+    if (key.key.starts_with("model.")) continue;
+    std::string type = key.type,
+                fallback = key.fallback == "\"\"" || key.fallback == "[]" ? "" : key.fallback;
+    if (type.starts_with("choice of ")) type = type.substr(10);
+    for (size_t at; (at = type.find(", ")) != std::string::npos;) type.replace(at, 2, " or ");
+    read_keys.insert(key.key + " | " + type + " | " + fallback);
+  }
+  EXPECT_EQ(documented, read_keys);
+}
+
+}  // namespace
+}  // namespace craton::recipe
