@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <map>
+
+#include "craton/cluster/membership_turn.h"
+
+namespace craton::cluster {
+
+ObservedSize Turn::observe() const {
+  ObservedSize o;
+  o.requested = std::min(log_.requested, state_.options.shape.micro_batches);
+  o.proven = log_.proven;
+  o.explicit_request = state_.explicit_request;
+  o.stopped = log_.phase == JobPhase::kRecovering && !log_.decision;
+  o.last_change = state_.last_change;
+  o.last_failure = state_.last_failure;
+  o.failures = state_.failures;
+  o.starting = static_cast<int>(state_.starting.size());
+  for (const Member& member : log_.membership.members) {
+    if (member.role != Role::kTraining || !is_member(member.worker.id)) continue;
+    const WorkerRecord& record = state_.workers.at(member.worker.id);
+    ++(record.draining ? o.draining : o.training);
+    if (record.draining && record.drain_deadline &&
+        (!o.drain_deadline || *record.drain_deadline < *o.drain_deadline)) {
+      o.drain_deadline = record.drain_deadline;
+    }
+  }
+  for (const auto& [id, record] : state_.workers) {
+    if (!is_admissible(record)) continue;
+    ++o.ready;
+    o.ready_since = std::max(o.ready_since.value_or(record.since), record.since);
+  }
+  return o;
+}
+
+/// The members of the next generation: live members in rank order, joiners from the emptiest nodes,
+/// then whoever leaves. Draining members leave unless the size needs them.
+std::vector<Member> Turn::plan_members(int size) const {
+  std::vector<Member> training, leaving;
+  std::map<std::string, int> on_node;
+  const auto live = [&](const Member& m) { return is_member(m.worker.id); };
+  std::vector<WorkerInfo> draining;
+  for (const Member& member : log_.membership.members) {
+    if (!live(member)) continue;
+    if (member.role == Role::kLeaving) {
+      leaving.push_back(member);
+    } else if (state_.workers.at(member.worker.id).draining) {
+      draining.push_back(member.worker);
+    } else {
+      training.push_back(member);
+      ++on_node[member.worker.node];
+    }
+  }
+  while (static_cast<int>(training.size()) > size) {  // from the fullest node, the last one there
+    auto out = training.end() - 1;
+    for (auto it = training.begin(); it != training.end(); ++it) {
+      if (on_node[it->worker.node] >= on_node[out->worker.node]) out = it;
+    }
+    --on_node[out->worker.node];
+    leaving.insert(leaving.begin(), {out->worker, Role::kLeaving});
+    training.erase(out);
+  }
+  std::vector<const WorkerRecord*> spares;
+  for (const auto& [id, record] : state_.workers) {
+    if (is_admissible(record)) spares.push_back(&record);
+  }
+  while (static_cast<int>(training.size()) < size && !spares.empty()) {
+    const auto in = std::min_element(
+        spares.begin(), spares.end(), [&](const WorkerRecord* a, const WorkerRecord* b) {
+          const auto key = [&](const WorkerRecord* r) {
+            return std::tuple(on_node[r->info.node], r->since, r->info.id);
+          };
+          return key(a) < key(b);
+        });
+    training.push_back({(*in)->info, Role::kTraining});
+    ++on_node[(*in)->info.node];
+    spares.erase(in);
+  }
+  for (const WorkerInfo& worker : draining) {
+    if (static_cast<int>(training.size()) < size) {
+      training.push_back({worker, Role::kTraining});
+    } else {
+      leaving.push_back({worker, Role::kLeaving});
+    }
+  }
+  training.insert(training.end(), leaving.begin(), leaving.end());
+  return training;
+}
+
+void Turn::consider_size() {
+  if (is_terminal(log_.phase)) return;
+  const ElasticPolicy& elastic = state_.options.elastic;
+  const ObservedSize observed = observe();
+  if (log_.phase == JobPhase::kStarting) {
+    const int wanted = permitted_size(elastic, observed.requested);
+    const int possible = permitted_size(elastic, std::min(observed.ready, wanted));
+    const bool nobody_else_comes =
+        observed.starting == 0 && (!state_.starts_allowed_at || now_ >= *state_.starts_allowed_at);
+    if (possible > 0 && (possible == wanted || nobody_else_comes))
+      open_generation(Cause::kFailure, "the job starts");
+  } else if (log_.phase == JobPhase::kTraining) {
+    const bool somebody_leaves = std::any_of(
+        log_.membership.members.begin(), log_.membership.members.end(),
+        [&](const Member& m) { return m.role == Role::kLeaving && is_member(m.worker.id); });
+    const SizeDecision size = decide_size(elastic, observed, now_);
+    if (size.wake_at) wake_at(*size.wake_at);
+    if (somebody_leaves) {
+      // It goes with the first commit of this generation; the next change waits for that.
+    } else if (size.change) {
+      open_generation(Cause::kPlanned, std::string(size.reason));
+    } else if (observed.training == observed.requested) {
+      state_.explicit_request = false;
+    }
+  } else if (log_.phase == JobPhase::kRecovering && !log_.decision) {
+    consider_decision();
+  }
+  if (!is_terminal(log_.phase)) consider_starts();
+}
+
+void Turn::consider_starts() {
+  if (state_.starts_allowed_at && now_ < *state_.starts_allowed_at) {
+    wake_at(*state_.starts_allowed_at);
+    return;
+  }
+  const StartDecision start =
+      decide_starts(state_.options.elastic, observe(), state_.options.spares, now_);
+  if (start.wake_at) wake_at(*start.wake_at);
+  if (start.count == 0) return;
+  StartWorkers action{.count = start.count};
+  for (const auto& [node, deadline] : state_.drained_nodes) action.avoid_nodes.push_back(node);
+  const Instant deadline = now_ + state_.options.start_timeout;
+  state_.starting.insert(state_.starting.end(), start.count, deadline);
+  wake_at(state_.starting.front());
+  act(std::move(action));
+}
+
+}  // namespace craton::cluster

@@ -1,0 +1,396 @@
+#include "craton/cluster/membership.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace craton::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// An operator with workers that answer at once, unless a test keeps them quiet.
+class MembershipTest : public ::testing::Test {
+ protected:
+  MembershipTest() {
+    options.shape = {.shards = 8, .micro_batches = 8, .backups = 1};
+    options.elastic = {.min_workers = 1, .max_workers = 4};
+    options.start_workers = 3;
+    options.fingerprint = "f";
+  }
+
+  std::vector<Action> on(decltype(Event::what) what) {
+    now += milliseconds(1);
+    std::vector<Action> actions = decide(state, {now, std::move(what)});
+    for (const Action& action : actions) {
+      if (const auto* a = std::get_if<Persist>(&action)) {
+        EXPECT_EQ(a->record.sequence, stored.sequence + 1);
+        stored = a->record;
+      } else if (const auto* a = std::get_if<Announce>(&action)) {
+        EXPECT_EQ(stored.membership, a->membership) << "announced before it was durable";
+        announced = a->membership;
+      } else if (const auto* a = std::get_if<SendDecision>(&action)) {
+        EXPECT_EQ(stored.decision, a->decision) << "sent before it was durable";
+      }
+    }
+    all.insert(all.end(), actions.begin(), actions.end());
+    return actions;
+  }
+
+  static WorkerInfo worker(uint64_t id, std::string fingerprint = "f") {
+    return {WorkerId(id), fmt::format("n{}", id), fmt::format("address {}", id),
+            std::move(fingerprint)};
+  }
+  std::vector<Action> ready(uint64_t id) { return on(WorkerReady{worker(id), {}}); }
+
+  std::vector<Action> report(uint64_t id, std::optional<int64_t> version,
+                             std::optional<SlotTag> slot = std::nullopt) {
+    Report r{.worker = WorkerId(id), .generation = state.log.membership.generation};
+    if (version) {
+      for (int s = 0; s < options.shape.shards; ++s)
+        r.copies.push_back({ShardId(s), Step(*version), slot});
+      r.parameters = Step(*version);
+    }
+    return on(ReportReceived{r});
+  }
+  void start(int workers) {
+    state.options = options;
+    on(OperatorStarted{});
+    for (int i = 1; i <= workers; ++i) ready(i);
+    for (int i = 1; i <= workers; ++i) report(i, std::nullopt);
+    ASSERT_EQ(state.log.phase, JobPhase::kTraining);
+  }
+  std::vector<uint64_t> members(Role role = Role::kTraining) const {
+    std::vector<uint64_t> ids;
+    for (const Member& m : state.log.membership.members) {
+      if (m.role == role) ids.push_back(m.worker.id.value());
+    }
+    return ids;
+  }
+  template <typename T>
+  static std::vector<T> only(const std::vector<Action>& actions) {
+    std::vector<T> found;
+    for (const Action& a : actions) {
+      if (const auto* t = std::get_if<T>(&a)) found.push_back(*t);
+    }
+    return found;
+  }
+  static bool published(const std::vector<Action>& actions, const std::string& kind) {
+    for (const PublishEvent& e : only<PublishEvent>(actions)) {
+      if (e.kind == kind) return true;
+    }
+    return false;
+  }
+
+  MembershipOptions options;
+  MembershipState state;
+  LogRecord stored;
+  Membership announced;
+  std::vector<Action> all;
+  milliseconds now{1000};
+};
+
+using Ids = std::vector<uint64_t>;
+
+TEST_F(MembershipTest, StartsWithAllThatWereAskedFor) {
+  state.options = options;
+  EXPECT_EQ(only<StartWorkers>(on(OperatorStarted{}))[0].count, 3);
+  ready(1);
+  ready(2);
+  EXPECT_EQ(state.log.phase, JobPhase::kStarting);
+  ready(3);
+  EXPECT_EQ(announced.generation, Generation(1));
+  report(1, std::nullopt);
+  report(2, std::nullopt);
+  const auto decisions = only<SendDecision>(report(3, std::nullopt));
+  ASSERT_EQ(decisions.size(), 1u);
+  EXPECT_EQ(decisions[0].decision.kind, DecisionKind::kRestore);  // of step 0: the initial state
+  EXPECT_EQ(decisions[0].decision.step, Step(0));
+  EXPECT_EQ(decisions[0].decision.lost_steps, 0);
+  EXPECT_FALSE(published(all, "loss"));
+}
+
+TEST_F(MembershipTest, StartsSmallerWhenNobodyElseComes) {
+  options.elastic.failures_without_progress = 0;
+  state.options = options;
+  on(OperatorStarted{});
+  ready(1);
+  on(StartFailed{1, "no device"});
+  EXPECT_EQ(state.log.phase, JobPhase::kStarting);
+  now += options.start_timeout;
+  on(Tick{});
+  EXPECT_EQ(members(), Ids{1});
+}
+
+TEST_F(MembershipTest, SurvivorsGoOnAndAReplacementJoinsAtABoundary) {
+  start(3);
+  auto actions = on(WorkerExited{WorkerId(2), ExitKind::kCrash, "signal 9"});
+  EXPECT_EQ(announced.generation, Generation(2));
+  EXPECT_FALSE(announced.planned);
+  EXPECT_EQ(members(), (Ids{1, 3}));
+  EXPECT_EQ(only<StartWorkers>(actions)[0].count, 1);
+  report(1, 4, SlotTag{Step(5), Generation(1)});
+  actions = report(3, 4, SlotTag{Step(5), Generation(1)});
+  EXPECT_EQ(only<SendDecision>(actions)[0].decision.kind, DecisionKind::kRollForward);
+  ready(9);
+  EXPECT_EQ(state.log.phase, JobPhase::kBoundary);
+  EXPECT_TRUE(announced.planned);
+  EXPECT_EQ(members(), (Ids{1, 3, 9}));
+  report(9, std::nullopt);
+  report(1, 6);
+  actions = report(3, 6);
+  const Decision decision = only<SendDecision>(actions)[0].decision;
+  EXPECT_EQ(decision.kind, DecisionKind::kRecompute);
+  EXPECT_EQ(decision.step, Step(7));
+  EXPECT_EQ(decision.needs_parameters,
+            std::vector{Rank(2)});  // R11: it is given them before it computes
+}
+
+TEST_F(MembershipTest, DecidesOnlyWhenAllHaveReported) {  // R3
+  start(3);
+  on(WorkersSuspected{{WorkerId(2)}, "silent"});
+  EXPECT_TRUE(only<SendDecision>(report(1, 4)).empty());
+  EXPECT_TRUE(only<SendDecision>(report(2, 9)).empty());  // fenced: no evidence
+  const auto actions = report(3, 4);
+  EXPECT_EQ(only<SendDecision>(actions)[0].decision.step, Step(5));
+  EXPECT_EQ(only<StopWorker>(actions)[0].worker, WorkerId(2));
+}
+
+TEST_F(MembershipTest, ASilentMemberIsFencedAfterTheDeadline) {
+  start(3);
+  on(WorkerExited{WorkerId(2)});
+  report(1, 4);
+  now += options.report_timeout;
+  on(Tick{});
+  EXPECT_EQ(announced.generation, Generation(3));
+  EXPECT_EQ(members(), Ids{1});
+}
+
+TEST_F(MembershipTest, AFailureDuringRecoveryIsTheNextGeneration) {
+  start(3);
+  on(WorkerExited{WorkerId(1)});
+  report(2, 4);
+  on(WorkerExited{WorkerId(2)});
+  EXPECT_EQ(announced.generation, Generation(3));
+  EXPECT_EQ(only<SendDecision>(report(3, 4))[0].decision.step, Step(5));
+}
+
+TEST_F(MembershipTest, AnUndecidedGenerationIsNotDecidedAgainByARestartedOperator) {  // R8
+  start(3);
+  on(WorkerExited{WorkerId(1)});
+  const LogRecord log = stored;
+  state = {};
+  state.options = options;
+  on(OperatorStarted{log});
+  EXPECT_EQ(announced.generation, log.membership.generation.next());
+  EXPECT_EQ(members(), (Ids{2, 3}));
+}
+
+TEST_F(MembershipTest, ADecidedGenerationGoesOnAfterARestart) {
+  start(3);
+  const LogRecord log = stored;
+  state = {};
+  state.options = options;
+  const auto actions = on(OperatorStarted{log});
+  EXPECT_EQ(announced.generation, Generation(1));
+  EXPECT_EQ(only<SendDecision>(actions).size(), 1u);  // perhaps it was never sent
+  EXPECT_TRUE(only<StartWorkers>(actions).empty());   // those that live have not been heard of yet
+  on(WorkerReady{worker(1), Generation(1)});
+  on(WorkerReady{worker(7), Generation(1)});  // was a member of the past: stopped
+  EXPECT_EQ(members(), (Ids{1, 2, 3}));
+  EXPECT_EQ(only<StopWorker>(all).back().worker, WorkerId(7));
+}
+
+TEST_F(MembershipTest, TwoOperatorsCannotBothGoOn) {
+  start(3);
+  MembershipState old = state;
+  const LogRecord log = stored;
+  state = {};
+  state.options = options;
+  on(OperatorStarted{log});
+  // The old one wakes up: its record has a number that is taken.
+  const auto actions = decide(old, {now, WorkerExited{WorkerId(1)}});
+  ASSERT_FALSE(only<Persist>(actions).empty());
+  EXPECT_LE(only<Persist>(actions)[0].record.sequence, stored.sequence);
+  decide(old, {now, PersistRefused{}});
+  EXPECT_TRUE(decide(old, {now, WorkerExited{WorkerId(2)}}).empty());
+}
+
+TEST_F(MembershipTest, TheLastHolderIsWaitedForOneLease) {  // R10
+  options.shape.backups = 0;
+  start(2 + 1);
+  on(WorkersSuspected{{WorkerId(3)}, "silent"});
+  report(1, std::nullopt);
+  EXPECT_TRUE(only<SendDecision>(report(2, std::nullopt)).empty());
+  now += options.lease / 2;
+  EXPECT_TRUE(only<SendDecision>(on(Tick{})).empty());
+  const uint64_t before = announced.generation.value();
+  report(3, 4);  // it lives: its copy counts
+  EXPECT_EQ(announced.generation, Generation(before + 1));
+  EXPECT_EQ(members(), (Ids{1, 2, 3}));
+  report(1, std::nullopt);
+  report(2, std::nullopt);
+  EXPECT_EQ(only<SendDecision>(report(3, 4))[0].decision.step, Step(5));
+}
+
+TEST_F(MembershipTest, AfterTheLeaseTheLossIsSaid) {
+  start(3);
+  on(CheckpointPublished{Step(2)});
+  on(StepCommitted{Step(4)});
+  on(WorkersSuspected{{WorkerId(3)}, "silent"});
+  report(1, std::nullopt);
+  report(2, std::nullopt);
+  now += options.lease;
+  const auto actions = on(Tick{});
+  ASSERT_EQ(only<SendDecision>(actions).size(), 1u);
+  EXPECT_EQ(only<SendDecision>(actions)[0].decision.kind, DecisionKind::kRestore);
+  EXPECT_EQ(only<SendDecision>(actions)[0].decision.step, Step(2));
+  EXPECT_EQ(only<SendDecision>(actions)[0].decision.lost_steps, 2);
+  EXPECT_TRUE(published(actions, "loss"));
+}
+
+TEST_F(MembershipTest, ScaleAndDrainAreBoundaryChanges) {
+  options.start_workers = 4;
+  start(4);
+  on(ScaleRequested{2});
+  EXPECT_TRUE(announced.planned);
+  EXPECT_EQ(members().size(), 2u);
+  EXPECT_EQ(members(Role::kLeaving).size(), 2u);
+  for (int i = 1; i <= 4; ++i) report(i, 3);
+  for (uint64_t id : members(Role::kLeaving)) on(WorkerExited{WorkerId(id), ExitKind::kDrained});
+  EXPECT_EQ(state.log.phase, JobPhase::kTraining);  // leaving as planned is no failure
+  EXPECT_EQ(announced.generation, Generation(2));
+  EXPECT_TRUE(published(on(ScaleRequested{9}), "refused"));
+  on(DrainRequested{fmt::format("n{}", members()[0])});
+  EXPECT_EQ(announced.generation, Generation(3));
+  EXPECT_EQ(members(Role::kLeaving).size(), 1u);
+}
+
+TEST_F(MembershipTest, ADyingJoinerDisturbsNobody) {
+  options.start_workers = 2;
+  start(2);
+  on(ScaleRequested{3});
+  ready(7);
+  EXPECT_EQ(state.log.phase, JobPhase::kBoundary);
+  on(WorkerExited{WorkerId(7)});
+  EXPECT_TRUE(announced.planned);
+  EXPECT_EQ(members(), (Ids{1, 2}));
+}
+
+TEST_F(MembershipTest, ExtraWorkersAreParked) {
+  start(3);
+  const auto actions = ready(4);
+  EXPECT_TRUE(only<Announce>(actions).empty());
+  EXPECT_TRUE(only<StopWorker>(actions).empty());
+  on(WorkerExited{WorkerId(1)});
+  EXPECT_EQ(members(), (Ids{2, 3, 4}));  // and are used at once
+}
+
+TEST_F(MembershipTest, AnotherFingerprintIsNotAdmitted) {
+  start(3);
+  const auto actions = on(WorkerReady{worker(8, "other kernels"), {}});
+  EXPECT_EQ(only<StopWorker>(actions)[0].worker, WorkerId(8));
+  EXPECT_TRUE(published(actions, "refused"));
+}
+
+TEST_F(MembershipTest, ACrashLoopBacksOffAndEnds) {
+  options.elastic.failures_without_progress = 4;
+  start(3);
+  on(WorkerExited{WorkerId(3), ExitKind::kCrash, "first"});
+  report(1, 1);
+  report(2, 1);
+  auto actions = on(StartFailed{1, "cannot open the volume"});
+  EXPECT_TRUE(only<StartWorkers>(actions).empty());
+  EXPECT_TRUE(published(actions, "backoff"));
+  now += options.elastic.failure_backoff;
+  EXPECT_EQ(only<StartWorkers>(on(Tick{})).size(), 1u);
+  on(StartFailed{1, "cannot open the volume"});
+  actions = on(StartFailed{1, "cannot open the volume"});
+  ASSERT_EQ(only<EndJob>(actions).size(), 1u);
+  EXPECT_NE(only<EndJob>(actions)[0].reason.find("cannot open the volume"), std::string::npos);
+}
+
+TEST_F(MembershipTest, TheEndIsSticky) {
+  start(3);
+  for (int i = 1; i <= 3; ++i) on(WorkerFinished{WorkerId(i)});
+  EXPECT_EQ(state.log.phase, JobPhase::kFinished);
+  EXPECT_EQ(stored.phase, JobPhase::kFinished);
+  for (int i = 1; i <= 3; ++i) EXPECT_TRUE(only<Announce>(on(WorkerExited{WorkerId(i)})).empty());
+  EXPECT_EQ(only<StopWorker>(ready(9)).size(), 1u);
+  on(ScaleRequested{2});
+  on(StopRequested{"late"});
+  EXPECT_EQ(stored.phase, JobPhase::kFinished);
+  const LogRecord log = stored;
+  state = {};
+  state.options = options;
+  const auto actions = on(OperatorStarted{log});
+  EXPECT_EQ(only<EndJob>(actions)[0].phase, JobPhase::kFinished);
+}
+
+TEST_F(MembershipTest, BelowTheMinimumTheJobWaitsAndIsRefilled) {
+  options.elastic.min_workers = 2;
+  options.start_workers = 2;
+  start(2);
+  on(WorkerExited{WorkerId(1)});
+  EXPECT_TRUE(only<SendDecision>(report(2, 4)).empty());
+  EXPECT_TRUE(published(all, "waiting"));
+  ready(5);
+  EXPECT_EQ(members(), (Ids{2, 5}));
+  report(5, std::nullopt);
+  EXPECT_EQ(only<SendDecision>(report(2, 4))[0].decision.step, Step(5));
+}
+
+TEST_F(MembershipTest, AllGoneComesBackFromTheCheckpoint) {
+  start(3);
+  on(CheckpointPublished{Step(6)});
+  on(StepCommitted{Step(8)});
+  for (int i = 1; i <= 3; ++i) on(WorkerExited{WorkerId(i)});
+  EXPECT_TRUE(members().empty());
+  now += options.elastic.failure_backoff * 8;
+  on(Tick{});
+  ready(11);
+  report(11, std::nullopt);
+  EXPECT_EQ(state.log.phase, JobPhase::kTraining);
+  EXPECT_EQ(state.log.decision->kind, DecisionKind::kRestore);
+  EXPECT_EQ(state.log.decision->step, Step(6));
+  EXPECT_EQ(state.log.decision->lost_steps, 2);
+}
+
+TEST_F(MembershipTest, APlannedChangeWithoutBoundaryBecomesAnAbort) {
+  start(3);
+  on(ScaleRequested{2});
+  EXPECT_TRUE(announced.planned);
+  now += options.boundary_timeout;
+  on(Tick{});
+  EXPECT_FALSE(announced.planned);
+  EXPECT_EQ(members().size(), 2u);
+}
+
+TEST_F(MembershipTest, AThousandCyclesInBoundedMemory) {
+  options.elastic.failures_without_progress = 0;
+  start(3);
+  uint64_t next = 10;
+  std::vector<uint64_t> ids{1, 2, 3};
+  for (int cycle = 0; cycle < 1000; ++cycle) {
+    const auto all_report = [&] {
+      for (int round = 0; round < 3 && !state.log.decision; ++round) {
+        for (uint64_t id : ids) report(id, cycle);
+      }
+    };
+    on(WorkerExited{WorkerId(ids[0]), ExitKind::kCrash});
+    ids.erase(ids.begin());
+    all_report();
+    ready(next);
+    ids.push_back(next++);
+    now += options.elastic.failure_backoff_max;
+    on(Tick{});  // the joiner waited for the back-off
+    all_report();
+    ASSERT_EQ(state.log.phase, JobPhase::kTraining) << cycle;
+    ASSERT_LE(state.workers.size(), 6u);
+    ASSERT_LE(state.reports.size(), 6u);
+    ASSERT_LE(state.starting.size(), 6u);
+  }
+  EXPECT_GE(state.log.membership.generation.value(), 1000u);
+}
+
+}  // namespace
+}  // namespace craton::cluster
