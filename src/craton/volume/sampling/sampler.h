@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "craton/volume/volume.h"
 
 namespace craton::volume {
+
+class DeadMap;
 
 struct Augmentation {
   bool flip = true;       ///< each lateral axis reversed with probability 1/2
@@ -104,10 +107,20 @@ class WindowSampler {
 
  private:
   struct Plan;  // of one volume
+  void take_turns();
+  void choose_validation();
+  void place(std::span<const int64_t> begin, std::span<const int64_t> size, const DeadMap& dead,
+             WindowSpec& w) const;
+  void augment(WindowSpec& w) const;
+
   std::vector<SampledVolume> volumes_;
   SamplerSettings settings_;
   std::vector<std::unique_ptr<const Plan>> plans_;
-  std::vector<int64_t> quotas_;  // slots of each volume in a period
+  struct Turn {
+    int32_t volume, rank;  // the rank-th sample of this volume in the period
+  };
+  std::vector<int64_t> quotas_;  // samples of each volume in a period
+  std::vector<Turn> turns_;      // of one period; the same in all
   std::vector<WindowSpec> validation_;
 };
 

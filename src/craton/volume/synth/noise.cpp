@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "craton/base/philox.h"
+#include "craton/volume/nearly_normal.h"
 #include "craton/volume/synth/portable_math.h"
 
 namespace craton::volume::synth {
@@ -32,19 +33,13 @@ constexpr std::array<float, 2 * kHalf + 1> kBand = {-0.1640f, -0.0820f, 0.4921f,
 
 void white_noise(uint64_t seed, int64_t u, int64_t v, int64_t first, std::span<float> out) {
   const Philox random(seed, RandomPurpose::kSynth, pack(u, v), kWhite);
-  constexpr float kUnit = 1.7320508f / 65536.0f;  // variance of the sum of four uniforms: 1/3
   std::array<float, 2> pair{};
   uint64_t held = ~uint64_t{0};
   for (size_t n = 0; n < out.size(); ++n) {
     const auto sample = static_cast<uint64_t>(first + static_cast<int64_t>(n));
     if (sample / 2 != held) {
       held = sample / 2;
-      const auto w = random.block(held);
-      for (int k = 0; k < 2; ++k) {
-        const uint32_t a = w[2 * k], b = w[2 * k + 1];
-        const auto sum = static_cast<int32_t>((a & 0xffff) + (a >> 16) + (b & 0xffff) + (b >> 16));
-        pair[static_cast<size_t>(k)] = static_cast<float>(sum - 2 * 65535) * kUnit;
-      }
+      pair = nearly_normal(random.block(held));
     }
     out[n] = pair[sample % 2];
   }
