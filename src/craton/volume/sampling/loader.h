@@ -17,8 +17,9 @@ struct LoaderSettings {
 struct LoaderMetrics {
   double seconds_waited =
       0;  ///< callers of take and take_validation were not served from a finished window
-  int64_t windows_ready = 0;  ///< served at once
-  int64_t windows_late = 0;   ///< waited for, or assembled by the caller
+  int64_t windows_ready = 0;     ///< served at once
+  int64_t windows_late = 0;      ///< waited for, or assembled by the caller
+  int64_t windows_finished = 0;  ///< ready to be taken now
   int64_t chunks_fetched = 0;
   int64_t chunk_hits = 0;  ///< chunks found in the cache
   uint64_t bytes_held = 0;

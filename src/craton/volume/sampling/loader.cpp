@@ -1,0 +1,244 @@
+#include "craton/volume/sampling/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "craton/base/check.h"
+#include "craton/base/error.h"
+#include "craton/base/units.h"
+#include "craton/volume/sampling/chunk_cache.h"
+#include "craton/volume/sampling/window.h"
+
+namespace craton::volume {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How the budget is divided: so many windows at a time, the rest for chunks.
+struct Division {
+  size_t windows = 0;
+  uint64_t chunk_bytes = 0;
+};
+
+Division divide(const WindowSampler& sampler, const LoaderSettings& settings) {
+  uint64_t chunk = 0;
+  for (int32_t v = 0; v < sampler.volume_count(); ++v) {
+    uint64_t bytes = sizeof(float);
+    for (const int64_t n : sampler.volume(v).info().chunk_shape) bytes *= static_cast<uint64_t>(n);
+    chunk = std::max(chunk, bytes);
+  }
+  const uint64_t window = static_cast<uint64_t>(sampler.window_elements()) * sizeof(float);
+  const uint64_t threads = settings.threads;
+  const uint64_t least = (threads + 1) * chunk + threads * window;
+  if (settings.budget_bytes < least) {
+    fail(ErrorCode::kInvalidArgument,
+         "a loader budget of {} cannot hold a chunk of {} and a window of {} for each of {} "
+         "threads; give it at least {} or take fewer threads",
+         format_bytes(static_cast<double>(settings.budget_bytes)),
+         format_bytes(static_cast<double>(chunk)), format_bytes(static_cast<double>(window)),
+         threads, format_bytes(static_cast<double>(least)));
+  }
+  const uint64_t room = settings.budget_bytes - (threads + 1) * chunk;
+  const uint64_t windows = std::clamp<uint64_t>(settings.budget_bytes / 4 / window, threads,
+                                                std::max(threads, room / window));
+  return {static_cast<size_t>(windows), settings.budget_bytes - windows * window};
+}
+
+struct Slot {
+  enum class Stage { kWorking, kReady, kTaking };
+  Stage stage = Stage::kWorking;
+  bool wanted = true;  // false: nobody expects it any more
+  std::vector<float> samples;
+  std::exception_ptr error;
+};
+
+}  // namespace
+
+struct WindowLoader::State {
+  State(std::shared_ptr<const WindowSampler> s, const LoaderSettings& settings)
+      : sampler(std::move(s)),
+        division(divide(*sampler, settings)),
+        window_bytes(static_cast<uint64_t>(sampler->window_elements()) * sizeof(float)),
+        cache(division.chunk_bytes, bytes) {}
+
+  void work();
+  void make(const WindowSpec& spec, std::span<float> out) {
+    assemble_window(spec, sampler->volume(spec.volume), sampler->normalisation(spec.volume), cache,
+                    out);
+  }
+  // With the lock held.
+  void drop(int64_t sample_number) {
+    slots.erase(sample_number);
+    bytes.subtract(window_bytes);
+    work_changed.notify_all();
+  }
+  void take(int64_t sample_number, std::span<float> out);
+  void late(Clock::time_point since);
+
+  std::shared_ptr<const WindowSampler> sampler;
+  Division division;
+  uint64_t window_bytes;
+  ByteCount bytes;
+  ChunkCache cache;
+  std::mutex mutex;
+  std::condition_variable work_changed, ready_changed;
+  std::deque<int64_t> future;               // not begun
+  std::unordered_map<int64_t, Slot> slots;  // begun or finished; at most division.windows
+  bool stop = false;
+  double seconds_waited = 0;
+  int64_t windows_ready = 0, windows_late = 0;
+  std::vector<std::thread> threads;
+};
+
+// A prefetch thread: the next sample of the future whenever a window's room is free.
+void WindowLoader::State::work() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    work_changed.wait(lock,
+                      [&] { return stop || (!future.empty() && slots.size() < division.windows); });
+    if (stop) return;
+    const int64_t number = future.front();
+    future.pop_front();
+    const auto [place, fresh] = slots.try_emplace(number);
+    if (!fresh) continue;
+    bytes.add(window_bytes);
+    lock.unlock();
+    std::vector<float> samples;
+    std::exception_ptr error;
+    try {
+      samples.resize(static_cast<size_t>(sampler->window_elements()));
+      make(sampler->locate(number), samples);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    Slot& slot = slots.at(number);
+    slot.samples = std::move(samples);
+    slot.error = error;
+    slot.stage = Slot::Stage::kReady;
+    if (!slot.wanted) drop(number);
+    ready_changed.notify_all();
+  }
+}
+
+void WindowLoader::State::late(Clock::time_point since) {
+  ++windows_late;
+  seconds_waited += std::chrono::duration<double>(Clock::now() - since).count();
+}
+
+void WindowLoader::State::take(int64_t number, std::span<float> out) {
+  const auto since = Clock::now();
+  std::unique_lock lock(mutex);
+  auto found = slots.find(number);
+  bool waited = false;
+  while (found != slots.end() && found->second.stage != Slot::Stage::kReady) {
+    found->second.wanted = true;
+    ready_changed.wait(lock);
+    found = slots.find(number);
+    waited = true;
+  }
+  if (found == slots.end()) {
+    const auto queued = std::find(future.begin(), future.end(), number);
+    if (queued != future.end()) future.erase(queued);
+    lock.unlock();
+    make(sampler->locate(number), out);
+    lock.lock();
+    late(since);
+    return;
+  }
+  Slot& slot = found->second;
+  if (slot.error) {
+    const std::exception_ptr error = slot.error;
+    drop(number);
+    std::rethrow_exception(error);
+  }
+  if (waited) {
+    late(since);
+  } else {
+    ++windows_ready;
+  }
+  slot.stage = Slot::Stage::kTaking;  // its room stays taken until it is copied
+  lock.unlock();
+  std::memcpy(out.data(), slot.samples.data(), out.size_bytes());
+  lock.lock();
+  drop(number);
+  ready_changed.notify_all();
+}
+
+WindowLoader::WindowLoader(std::shared_ptr<const WindowSampler> sampler, LoaderSettings settings) {
+  if (settings.threads > 256)
+    fail(ErrorCode::kInvalidArgument, "{} loader threads; expected at most 256", settings.threads);
+  state_ = std::make_unique<State>(std::move(sampler), settings);
+  for (size_t n = 0; n < settings.threads; ++n) {
+    state_->threads.emplace_back([state = state_.get()] { state->work(); });
+  }
+}
+
+WindowLoader::~WindowLoader() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+  }
+  state_->work_changed.notify_all();
+  for (std::thread& thread : state_->threads) thread.join();
+}
+
+const WindowSampler& WindowLoader::sampler() const { return *state_->sampler; }
+
+void WindowLoader::expect(const std::vector<int64_t>& sample_numbers) {
+  const std::unordered_set<int64_t> wanted(sample_numbers.begin(), sample_numbers.end());
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  std::vector<int64_t> gone;
+  for (auto& [number, slot] : s.slots) {
+    if (slot.stage == Slot::Stage::kTaking) continue;
+    slot.wanted = wanted.contains(number);
+    if (!slot.wanted && slot.stage == Slot::Stage::kReady) gone.push_back(number);
+  }
+  for (const int64_t number : gone) s.drop(number);
+  s.future.clear();
+  for (const int64_t number : sample_numbers) {
+    CRATON_CHECK(number >= 0);
+    if (!s.slots.contains(number)) s.future.push_back(number);
+  }
+  s.work_changed.notify_all();
+}
+
+void WindowLoader::take(int64_t sample_number, std::span<float> out) {
+  CRATON_CHECK(sample_number >= 0 &&
+               out.size() == static_cast<size_t>(sampler().window_elements()));
+  state_->take(sample_number, out);
+}
+
+void WindowLoader::take_validation(int64_t index, std::span<float> out) {
+  CRATON_CHECK(out.size() == static_cast<size_t>(sampler().window_elements()));
+  const auto since = Clock::now();
+  state_->make(sampler().locate_validation(index), out);
+  const std::lock_guard lock(state_->mutex);
+  state_->late(since);
+}
+
+LoaderMetrics WindowLoader::metrics() const {
+  const std::lock_guard lock(state_->mutex);
+  LoaderMetrics m;
+  m.seconds_waited = state_->seconds_waited;
+  m.windows_ready = state_->windows_ready;
+  m.windows_late = state_->windows_late;
+  for (const auto& [number, slot] : state_->slots)
+    m.windows_finished += slot.stage == Slot::Stage::kReady;
+  m.chunks_fetched = state_->cache.fetched();
+  m.chunk_hits = state_->cache.hits();
+  m.bytes_held = state_->bytes.held();
+  m.peak_bytes = state_->bytes.peak();
+  return m;
+}
+
+}  // namespace craton::volume

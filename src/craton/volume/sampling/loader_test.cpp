@@ -1,0 +1,259 @@
+#include "craton/volume/sampling/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "craton/base/error.h"
+#include "craton/volume/sampling/formula_volume.h"
+
+namespace craton::volume {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// A sample says where it is.
+float address(std::span<const int64_t> at) {
+  float value = 1;
+  for (const int64_t n : at) value = value * 128 + static_cast<float>(n);
+  return value;
+}
+
+std::shared_ptr<FormulaVolume> addressed(Shape shape, Shape chunk) {
+  auto volume =
+      std::make_shared<FormulaVolume>(std::move(shape), std::move(chunk), address, "addressed");
+  return volume;
+}
+
+SamplerSettings plain(Shape window) {
+  SamplerSettings s;
+  s.window = std::move(window);
+  s.seed = 3;
+  s.clip_deviations = 0;
+  s.working_set_bytes = 4 << 20;
+  s.augmentation = {.flip = false, .gain = 0};
+  return s;
+}
+
+std::shared_ptr<WindowSampler> sampler_of(std::shared_ptr<const Volume> volume, SamplerSettings s) {
+  return std::make_shared<WindowSampler>(std::vector<SampledVolume>{{std::move(volume)}},
+                                         std::move(s));
+}
+
+std::vector<float> take(WindowLoader& loader, int64_t number) {
+  std::vector<float> out(static_cast<size_t>(loader.sampler().window_elements()), -1);
+  loader.take(number, out);
+  return out;
+}
+
+// The window's samples one by one, by the definition of WindowSpec.
+std::vector<float> expected(const WindowSpec& w, const Volume& v, const Shape& window) {
+  std::vector<float> out;
+  Shape at(window.size(), 0);
+  for (;;) {
+    Shape place = w.origin;
+    for (size_t k = 0; k < window.size(); ++k) {
+      place[static_cast<size_t>(w.axes[k])] +=
+          (w.flips >> k & 1) != 0 ? window[k] - 1 - at[k] : at[k];
+    }
+    const Shape one(place.size(), 1);
+    std::vector<float> sample(1);
+    v.read(place, one, sample);
+    out.push_back(sample[0] * w.gain);
+    size_t d = window.size();
+    while (d-- > 0) {
+      if (++at[d] < window[d]) break;
+      at[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1)) return out;
+  }
+}
+
+TEST(Loader, GivesTheSamplesThatTheSpecNames) {
+  for (const bool augmented : {false, true}) {
+    for (const Shape& window : {Shape{5, 12, 20}, Shape{12, 20}}) {
+      const auto volume = addressed({40, 50, 60}, {16, 16, 16});
+      volume->editable_live()[50 * 7 + 9] = 0;
+      SamplerSettings s = plain(window);
+      if (augmented) s.augmentation = {.flip = true, .polarity = true, .gain = 0.5};
+      const auto sampler = sampler_of(volume, s);
+      WindowLoader loader(sampler, {.threads = 0, .budget_bytes = 1 << 20});
+      uint32_t flips = 0;
+      for (int64_t n = 0; n < 40; ++n) {
+        const WindowSpec w = sampler->locate(n);
+        flips |= w.flips;
+        ASSERT_EQ(take(loader, n), expected(w, *volume, window));
+      }
+      EXPECT_EQ(flips, !augmented ? 0u : window.size() == 3 ? 3u : 1u);
+      std::vector<float> held(static_cast<size_t>(sampler->window_elements()));
+      loader.take_validation(2, held);
+      EXPECT_EQ(held, expected(sampler->locate_validation(2), *volume, window));
+    }
+  }
+  const auto line = addressed({100, 90}, {32, 64});
+  const auto sampler = sampler_of(line, plain({30, 20}));
+  WindowLoader loader(sampler, {.threads = 0, .budget_bytes = 1 << 20});
+  for (int64_t n = 0; n < 20; ++n)
+    ASSERT_EQ(take(loader, n), expected(sampler->locate(n), *line, {30, 20}));
+}
+
+TEST(Loader, NormalisesClipsAndKeepsDeadTracesAtZero) {
+  const auto volume =
+      std::make_shared<FormulaVolume>(Shape{32, 32, 32}, Shape{32, 32, 32}, [](auto at) {
+        if (at[2] == 3) return std::numeric_limits<float>::quiet_NaN();
+        return at[2] == 5 ? 1e9f : 30.0f;
+      });
+  volume->editable_info().statistics = {
+      .count = 2, .sum = 20, .sum_squares = 400};  // mean 10, deviation 10
+  volume->editable_live()[5 * 32 + 5] = 0;
+  SamplerSettings s = plain({32, 32, 32});
+  s.clip_deviations = 4;
+  s.validation_fraction = 0;
+  s.augmentation.noise = 1;
+  WindowLoader loader(sampler_of(volume, s), {.threads = 1, .budget_bytes = 1 << 20});
+  const WindowSpec w = loader.sampler().locate(0);
+  ASSERT_GT(w.noise, 0);
+  const std::vector<float> out = take(loader, 0);
+  const auto at = [&](size_t i, size_t x, size_t t) { return out[(i * 32 + x) * 32 + t]; };
+  for (size_t t = 0; t < 32; ++t) EXPECT_EQ(at(5, 5, t), 0);
+  double sum = 0, squares = 0, clipped = 0, missing = 0;
+  for (size_t i = 0; i < 32; ++i) {
+    for (size_t x = 0; x < 32; ++x) {
+      if (i == 5 && x == 5) continue;
+      const double v = at(i, x, 10) - 2.0;
+      sum += v, squares += v * v;
+      clipped += at(i, x, 5), missing += at(i, x, 3);
+    }
+  }
+  const double deviation = std::sqrt(squares / 1023);
+  EXPECT_NEAR(sum / 1023, 0, 0.15 * w.noise);
+  EXPECT_NEAR(deviation / w.noise, 1, 0.1);
+  EXPECT_NEAR(clipped / 1023, 4, 0.15 * w.noise);
+  EXPECT_NEAR(missing / 1023, 0, 0.15 * w.noise);
+}
+
+TEST(Loader, BitsDoNotDependOnThreadsOrderOrForesight) {
+  SamplerSettings s = plain({6, 16, 16});
+  s.augmentation = {.flip = true, .polarity = true, .gain = 0.3, .noise = 0.5};
+  const auto sampler = sampler_of(addressed({48, 64, 64}, {16, 16, 16}), s);
+  WindowLoader quiet(sampler, {.threads = 0, .budget_bytes = 4 << 20});
+  std::vector<std::vector<float>> truth;
+  for (int64_t n = 0; n < 60; ++n) truth.push_back(take(quiet, n));
+  for (const size_t threads : {1u, 3u}) {
+    // A tight budget: chunks and windows come and go.
+    WindowLoader loader(sampler, {.threads = threads, .budget_bytes = 160 << 10});
+    std::vector<int64_t> future;
+    for (int64_t n = 0; n < 50; ++n) future.push_back(n);
+    loader.expect(future);
+    for (int64_t n = 0; n < 25; ++n) ASSERT_EQ(take(loader, n), truth[static_cast<size_t>(n)]);
+    future.assign({40, 41, 42, 30, 31});  // the plan changed
+    loader.expect(future);
+    for (const int64_t n : {42, 30, 59, 41, 40, 31, 42})
+      ASSERT_EQ(take(loader, n), truth[static_cast<size_t>(n)]);
+    EXPECT_LE(loader.metrics().peak_bytes, 160u << 10);
+    EXPECT_GT(loader.metrics().peak_bytes, 0u);
+  }
+}
+
+TEST(Loader, ManyCallersShareTheBudget) {
+  const auto sampler = sampler_of(addressed({48, 64, 64}, {16, 16, 16}), plain({6, 16, 16}));
+  WindowLoader quiet(sampler, {.threads = 0, .budget_bytes = 4 << 20});
+  std::vector<std::vector<float>> truth;
+  for (int64_t n = 0; n < 120; ++n) truth.push_back(take(quiet, n));
+  const uint64_t budget = 100 << 10;
+  WindowLoader loader(sampler, {.threads = 2, .budget_bytes = budget});
+  std::vector<int64_t> future;
+  for (int64_t n = 0; n < 120; ++n) future.push_back(n);
+  loader.expect(future);
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int64_t c = 0; c < 4; ++c) {
+    callers.emplace_back([&, c] {
+      for (int64_t n = c; n < 120; n += 4)
+        wrong += take(loader, n) != truth[static_cast<size_t>(n)];
+    });
+  }
+  for (auto& t : callers) t.join();
+  EXPECT_EQ(wrong, 0);
+  const LoaderMetrics m = loader.metrics();
+  EXPECT_LE(m.peak_bytes, budget);
+  EXPECT_EQ(m.windows_ready + m.windows_late, 120);
+}
+
+// One pass over a volume many times larger than the working set: each chunk is fetched about once.
+TEST(Loader, FetchesAChunkAboutOncePerPass) {
+  const auto volume = addressed({64, 128, 128}, {16, 16, 16});  // 256 chunks of 16 KiB: 4 MiB
+  SamplerSettings s = plain({4, 8, 8});
+  s.working_set_bytes = 1 << 20;
+  s.validation_fraction = 0.125;
+  const auto sampler = sampler_of(volume, s);
+  WindowLoader loader(sampler, {.threads = 1, .budget_bytes = s.working_set_bytes + (64 << 10)});
+  int64_t number = 0;
+  std::vector<float> out(static_cast<size_t>(sampler->window_elements()));
+  for (int64_t pass = 0; pass < 2; ++pass) {
+    const int64_t before = volume->chunk_reads();
+    for (const int64_t end = number + sampler->windows_per_pass(0, pass); number < end; ++number) {
+      if (number % 16 == 0) {
+        std::vector<int64_t> future(32);
+        for (size_t k = 0; k < 32; ++k) future[k] = number + static_cast<int64_t>(k);
+        loader.expect(future);
+      }
+      loader.take(number, out);
+    }
+    const auto touched = static_cast<double>(volume->chunks_touched().size());
+    EXPECT_GT(touched, 200);
+    EXPECT_LE(static_cast<double>(volume->chunk_reads() - before), 1.1 * touched);
+  }
+  EXPECT_GT(loader.metrics().chunk_hits, 10 * loader.metrics().chunks_fetched);
+}
+
+TEST(Loader, ServesFromReadyWindowsAndCountsWaiting) {
+  const auto sampler = sampler_of(addressed({48, 64, 64}, {16, 16, 16}), plain({6, 16, 16}));
+  WindowLoader loader(sampler, {.threads = 1, .budget_bytes = 4 << 20});
+  take(loader, 0);
+  EXPECT_EQ(loader.metrics().windows_late, 1);
+  EXPECT_GT(loader.metrics().seconds_waited, 0);
+  loader.expect({1, 2, 3});
+  while (loader.metrics().windows_finished < 3) std::this_thread::yield();
+  const double waited = loader.metrics().seconds_waited;
+  for (const int64_t n : {3, 1, 2}) take(loader, n);
+  const LoaderMetrics m = loader.metrics();
+  EXPECT_EQ(m.windows_ready, 3);
+  EXPECT_EQ(m.windows_late, 1);
+  EXPECT_EQ(m.seconds_waited, waited);
+  EXPECT_EQ(m.windows_finished, 0);
+}
+
+TEST(Loader, ReadErrorsReachTheOneWhoTakes) {
+  const auto volume = addressed({48, 64, 64}, {16, 16, 16});
+  const auto sampler = sampler_of(volume, plain({6, 16, 16}));
+  for (int64_t a = 0; a < 3; ++a) {
+    for (int64_t b = 0; b < 4; ++b) {
+      for (int64_t c = 0; c < 4; ++c) volume->break_chunk({a, b, c});
+    }
+  }
+  WindowLoader loader(sampler, {.threads = 2, .budget_bytes = 4 << 20});
+  loader.expect({0, 1, 2, 3});
+  for (const int64_t n : {0, 1, 2, 3, 0}) EXPECT_THROW(take(loader, n), Error);
+  EXPECT_EQ(loader.metrics().bytes_held, 0u);
+}
+
+TEST(Loader, RefusesABudgetThatCannotWork) {
+  const auto sampler = sampler_of(addressed({48, 64, 64}, {16, 16, 16}), plain({6, 16, 16}));
+  try {
+    WindowLoader loader(sampler, {.threads = 4, .budget_bytes = 32 << 10});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(),
+                testing::AllOf(testing::HasSubstr("32.0 KiB"), testing::HasSubstr("4 threads"),
+                               testing::HasSubstr("at least")));
+  }
+}
+
+}  // namespace
+}  // namespace craton::volume
