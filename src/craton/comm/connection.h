@@ -51,6 +51,8 @@ class Connection {
   /// Generations below `floor` are over: forgets what they sent or queued, and tells the peer. When
   /// it returns, no piece that they sent is read here any more.
   virtual void drop_below(uint64_t floor) = 0;
+  /// Frees the copies that the peer has read by now.
+  virtual void collect() {}
   /// Lets every wait look at its generation again.
   virtual void wake() = 0;
   /// The peer is gone: every wait ends. Idempotent.

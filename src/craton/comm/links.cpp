@@ -24,6 +24,9 @@ Links::Links(const EndpointOptions& options, std::shared_ptr<runtime::EventLoop>
 
 PeerAddress Links::open() {
   address_.incarnation = options_.incarnation;
+  segment_->on_full([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->collect();
+  });
   address_.host_id = options_.host_id.empty() ? runtime::host_identity() : options_.host_id;
   const auto watch = [this](int fd, bool local) {
     loop_->add(fd, EPOLLIN,
@@ -109,28 +112,30 @@ void Links::wake() {
   changed_.notify_all();
 }
 
-void Links::drop_below(uint64_t floor) {
+std::vector<std::shared_ptr<Connection>> Links::connections() const {
   std::vector<std::shared_ptr<Connection>> connections;
+  std::lock_guard lock(mutex_);
+  for (const auto& [incarnation, link] : links_) {
+    if (link.connection) connections.push_back(link.connection);
+  }
+  return connections;
+}
+
+void Links::drop_below(uint64_t floor) {
   {
     std::lock_guard lock(mutex_);
     floor_ = std::max(floor_, floor);
-    for (auto& [incarnation, link] : links_) {
-      if (link.connection) connections.push_back(link.connection);
-    }
   }
-  for (auto& connection : connections) connection->drop_below(floor);
+  for (const auto& connection : connections()) connection->drop_below(floor);
 }
 
 void Links::wake_connections() {
-  std::vector<std::shared_ptr<Connection>> connections;
-  {
-    std::lock_guard lock(mutex_);
-    for (auto& [incarnation, link] : links_) {
-      if (link.connection) connections.push_back(link.connection);
-    }
-  }
-  for (auto& connection : connections) connection->wake();
+  for (const auto& connection : connections()) connection->wake();
   wake();
+}
+
+void Links::collect() {
+  for (const auto& connection : connections()) connection->collect();
 }
 
 void Links::forget_lost_except(const Group& group) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "craton/comm/connection.h"
 #include "craton/comm/handshake.h"
@@ -48,6 +49,7 @@ class Links : public std::enable_shared_from_this<Links> {
   /// What of the past is dropped, in connections there are and those to come.
   void drop_below(uint64_t floor);
   void wake_connections();
+  void collect();
   /// Forgets lost peers other than these, so that membership may change for ever in bounded memory.
   void forget_lost_except(const Group& group);
   size_t connected() const;
@@ -75,6 +77,7 @@ class Links : public std::enable_shared_from_this<Links> {
   };
   using DialogPtr = std::shared_ptr<Dialog>;
 
+  std::vector<std::shared_ptr<Connection>> connections() const;
   bool uses_shared_memory(const PeerAddress& address) const;
   void accept_all(int listener, bool local);
   void call(uint64_t incarnation);

@@ -18,24 +18,32 @@ LocalSegment::LocalSegment(uint64_t incarnation, uint64_t staging_limit)
   new (header_->data()) SegmentHeader{kSegmentMagic, incarnation, {0}};
 }
 
+bool LocalSegment::reserve(size_t size) {
+  std::lock_guard lock(mutex_);
+  if (used_ + size > staging_limit_) return false;
+  used_ += size;
+  return true;
+}
+
 std::shared_ptr<runtime::SharedBlock> LocalSegment::stage(size_t bytes) {
   const size_t size = std::bit_ceil(std::max(bytes, kSmallestStage));
+  if (!reserve(size)) {
+    if (collect_) collect_();
+    if (!reserve(size)) {
+      fail(ErrorCode::kResourceExhausted,
+           "copies that wait for peers would pass {} bytes; send from buffers of the endpoint",
+           staging_limit_);
+    }
+  }
   std::shared_ptr<runtime::SharedBlock> block;
   {
     std::lock_guard lock(mutex_);
-    if (used_ + size > staging_limit_) {
-      fail(ErrorCode::kResourceExhausted,
-           "{} bytes are waiting in copies for peers, the limit is {}; send from buffers of the "
-           "endpoint",
-           used_ + size, staging_limit_);
-    }
     auto& free = free_[size];
     if (!free.empty()) {
       block = std::move(free.back());
       free.pop_back();
       pooled_ -= size;
     }
-    used_ += size;
   }
   try {
     if (!block) block = memory_->allocate(size);

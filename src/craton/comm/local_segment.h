@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,21 +26,25 @@ inline constexpr uint64_t kSegmentMagic = 0x314745534e544152;
 class LocalSegment : public std::enable_shared_from_this<LocalSegment> {
  public:
   LocalSegment(uint64_t incarnation, uint64_t staging_limit);
+  /// Set once, before the first `stage`; called without a lock held.
+  void on_full(std::function<void()> collect) { collect_ = std::move(collect); }
 
   runtime::SharedSegment& memory() { return *memory_; }
   const std::shared_ptr<runtime::SharedSegment>& share() const { return memory_; }
   SegmentHeader& header() { return *reinterpret_cast<SegmentHeader*>(header_->data()); }
 
-  /// At least `bytes`, not zeroed; goes back to the pool with its last copy. Error
-  /// kResourceExhausted past the limit.
+  /// At least `bytes`, not zeroed; goes back to the pool with its last copy. Past the limit, frees
+  /// by `collect` what peers have read, then error kResourceExhausted.
   std::shared_ptr<runtime::SharedBlock> stage(size_t bytes);
 
  private:
+  bool reserve(size_t size);
   void give_back(std::shared_ptr<runtime::SharedBlock> block);
 
   std::shared_ptr<runtime::SharedSegment> memory_;
   std::shared_ptr<runtime::SharedBlock> header_;
   const uint64_t staging_limit_;
+  std::function<void()> collect_;
   std::mutex mutex_;
   std::map<size_t, std::vector<std::shared_ptr<runtime::SharedBlock>>> free_;  // by size
   uint64_t used_ = 0, pooled_ = 0;

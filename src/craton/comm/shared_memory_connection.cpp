@@ -335,6 +335,11 @@ void SharedMemoryConnection::drop_below(uint64_t floor) {
   writer_.ring();  // the peer looks at our floor
 }
 
+void SharedMemoryConnection::collect() {
+  std::lock_guard lock(mutex_);
+  if (reader_ && !lost_.load()) drain();
+}
+
 void SharedMemoryConnection::wake() {
   if (reader_) runtime::futex_wake_all(reader_->head().doorbell);
 }

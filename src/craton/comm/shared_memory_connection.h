@@ -31,6 +31,7 @@ class SharedMemoryConnection : public Connection,
   std::unique_ptr<PendingSend> send(const Call& call, Pieces pieces) override;
   std::unique_ptr<Message> receive(const Call& call) override;
   void drop_below(uint64_t floor) override;
+  void collect() override;
   void wake() override;
   void close(const std::string& why) override;
 

@@ -2,118 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
+#include <algorithm>
 
-#include "craton/base/error.h"
-#include "craton/comm/communicator.h"
+#include "craton/testing/workers.h"
 
 namespace craton::testing {
-
-/// How the workers of a contract test reach each other: one set of options per rank.
-struct TransportCase {
-  std::string name;
-  std::function<comm::EndpointOptions(int rank)> options;
-};
-
-/// Workers of one job as threads of one process: an endpoint each, and generations over any of
-/// them.
-class Workers {
- public:
-  Workers(int count, const TransportCase& transport) {
-    for (int rank = 0; rank < count; ++rank) {
-      endpoints_.push_back(std::make_unique<comm::Endpoint>(transport.options(rank)));
-    }
-  }
-  comm::Endpoint& endpoint(int worker) { return *endpoints_.at(static_cast<size_t>(worker)); }
-  void stop(int worker) { endpoints_.at(static_cast<size_t>(worker)).reset(); }
-
-  comm::Group group(uint64_t generation, const std::vector<int>& workers, int rank) const {
-    comm::Group group{Generation(generation), {}, Rank(rank)};
-    for (const int worker : workers) {
-      group.members.push_back(endpoints_.at(static_cast<size_t>(worker))->address());
-    }
-    return group;
-  }
-  std::vector<int> all() const {
-    std::vector<int> workers(endpoints_.size());
-    for (size_t i = 0; i < workers.size(); ++i) workers[i] = static_cast<int>(i);
-    return workers;
-  }
-
-  /// Joins on every worker at once; the communicators by rank.
-  std::vector<std::unique_ptr<comm::Communicator>> join(uint64_t generation,
-                                                        const std::vector<int>& workers) {
-    std::vector<std::unique_ptr<comm::Communicator>> result(workers.size());
-    each(static_cast<int>(workers.size()), [&](int rank) {
-      const auto at = static_cast<size_t>(rank);
-      result[at] = endpoint(workers[at]).join(group(generation, workers, rank));
-    });
-    return result;
-  }
-
-  /// Runs body(0..count-1) on threads of their own; the first error is thrown here.
-  static void each(int count, const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
-    std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) {
-      threads.emplace_back([&, i] {
-        try {
-          body(i);
-        } catch (...) {
-          errors[static_cast<size_t>(i)] = std::current_exception();
-        }
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    for (auto& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
-  }
-
- private:
-  std::vector<std::unique_ptr<comm::Endpoint>> endpoints_;
-};
-
-/// Bytes that name their message, so that a mix-up shows.
-inline void fill_message(std::span<std::byte> bytes, uint64_t seed) {
-  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
-  for (std::byte& byte : bytes) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    byte = static_cast<std::byte>(state >> 56);
-  }
-}
-inline std::vector<std::byte> message_bytes(size_t size, uint64_t seed) {
-  std::vector<std::byte> bytes(size);
-  fill_message(bytes, seed);
-  return bytes;
-}
-inline std::vector<std::byte> joined(const comm::Message& message) {
-  std::vector<std::byte> bytes;
-  for (const auto& piece : message.pieces()) bytes.insert(bytes.end(), piece.begin(), piece.end());
-  return bytes;
-}
-inline std::unique_ptr<comm::PendingSend> send_bytes(comm::Communicator& from, int to,
-                                                     uint64_t operation,
-                                                     std::span<const std::byte> bytes) {
-  return from.send(Rank(to), operation, {&bytes, 1});
-}
-
-/// Runs `body`, which must fail, and returns the code it failed with.
-inline ErrorCode code_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing failed";
-  return ErrorCode::kInternal;
-}
 
 /// What every transport promises (comm/communicator.h). Instantiate it with the cases to run.
 class TransportContract : public ::testing::TestWithParam<TransportCase> {};
@@ -325,6 +218,57 @@ TEST_P(TransportContract, SurvivorsKeepTheirConnectionsWhenMembersComeAndGo) {
                 message_bytes(5000, static_cast<uint64_t>(from)));
     }
   });
+}
+
+TEST_P(TransportContract, CopiesAreBoundedAndFreedWhenRead) {
+  TransportCase small = GetParam();
+  small.options = [inner = GetParam().options](int rank) {
+    auto options = inner(rank);
+    options.staging_limit_bytes = 8 << 20;
+    options.landing_limit_bytes = 1 << 20;
+    return options;
+  };
+  Workers workers(2, small);
+  auto comms = workers.join(1, workers.all());
+  const auto bytes = message_bytes(600'000, 1);
+  uint64_t sent = 0;
+  const auto send_all = [&] {
+    for (; sent < 10'000; ++sent) send_bytes(*comms[0], 1, sent, bytes);
+  };
+  EXPECT_EQ(code_of(send_all), ErrorCode::kResourceExhausted);
+  EXPECT_GT(sent, 4u);
+  for (uint64_t i = sent; i-- > 0;) EXPECT_EQ(comms[1]->receive(Rank(0), i)->bytes(), bytes.size());
+  for (uint64_t i = 0; i < 50; ++i) {
+    const auto send = send_bytes(*comms[0], 1, sent + i, bytes);
+    EXPECT_EQ(joined(*comms[1]->receive(Rank(0), sent + i)), bytes);
+    send->wait();
+  }
+}
+
+TEST_P(TransportContract, ABufferMayBeFreedWhileItsBytesAreOnTheWay) {
+  Workers workers(2, GetParam());
+  auto comms = workers.join(1, workers.all());
+  std::unique_ptr<comm::PendingSend> send;
+  {
+    const auto buffer = workers.endpoint(0).allocate(3 << 20);
+    fill_message({buffer.data(), buffer.size()}, 8);
+    send = send_bytes(*comms[0], 1, 1, {buffer.data(), buffer.size()});
+  }
+  const auto other = workers.endpoint(0).allocate(3 << 20);
+  EXPECT_EQ(std::ranges::count(std::span(other.data(), other.size()), std::byte{0}), 3 << 20);
+  EXPECT_EQ(joined(*comms[1]->receive(Rank(0), 1)), message_bytes(3 << 20, 8));
+  send->wait();
+}
+
+TEST_P(TransportContract, AReaderLearnsThatTheSenderLeft) {
+  if (GetParam().name != "shared_memory") return;  // TCP has its own copy of the bytes
+  Workers workers(2, GetParam());
+  auto comms = workers.join(1, workers.all());
+  const auto bytes = message_bytes(10'000, 1);
+  send_bytes(*comms[0], 1, 1, bytes);
+  const auto message = comms[1]->receive(Rank(0), 1);
+  comms[0]->abort();
+  EXPECT_EQ(code_of([&] { message->release(); }), ErrorCode::kGenerationEnded);
 }
 
 }  // namespace craton::testing
