@@ -48,6 +48,7 @@ PeerAddress Links::open() {
 }
 
 void Links::close() {
+  segment_->memory().leave_contents();
   std::map<uint64_t, Link> links;
   {
     std::lock_guard lock(mutex_);

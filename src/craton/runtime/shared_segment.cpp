@@ -95,15 +95,19 @@ uint64_t SharedSegment::allocated_bytes() const {
 }
 
 void SharedSegment::give_back(SharedBlock& block) {
-  // Outside of the lock: nobody else knows this range, and the kernel takes its time.
-  ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              static_cast<off_t>(block.offset_), static_cast<off_t>(block.size_));
+  const bool leave = leave_contents_.load();
+  if (!leave) {
+    // Outside of the lock: nobody else knows this range, and the kernel takes its time.
+    ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(block.offset_), static_cast<off_t>(block.size_));
+  }
   std::unique_lock lock(mutex_);
   // Unmapped under the lock, so that a new block at this address cannot be entered before this one
   // has left.
   blocks_.erase(reinterpret_cast<uintptr_t>(block.data_));
   ::munmap(block.data_, block.size_);
   allocated_ -= block.size_;
+  if (leave) return;
   uint64_t start = block.offset_, end = block.offset_ + block.size_;
   auto next = free_.lower_bound(start);
   if (next != free_.end() && next->first == end) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -54,6 +55,10 @@ class SharedSegment : public std::enable_shared_from_this<SharedSegment> {
   /// A descriptor to hand to others: they can map it for reading only.
   FileDescriptor read_only_descriptor() const;
 
+  /// From now on freed blocks keep their bytes, for others who may still be reading; the memory goes
+  /// with the last mapping. For a process that is about to leave.
+  void leave_contents() { leave_contents_.store(true); }
+
   /// Bytes in live blocks.
   uint64_t allocated_bytes() const;
 
@@ -69,6 +74,7 @@ class SharedSegment : public std::enable_shared_from_this<SharedSegment> {
   std::map<uint64_t, uint64_t> free_;  // offset -> bytes, neighbours merged
   std::map<uintptr_t, std::weak_ptr<SharedBlock>> blocks_;
   uint64_t allocated_ = 0;
+  std::atomic<bool> leave_contents_{false};
 };
 
 /// Another process's segment, mapped read-only. Addresses stay valid until the view is destroyed.
