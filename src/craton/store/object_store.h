@@ -38,6 +38,9 @@ class ObjectStore {
   virtual std::string uri() const = 0;
 
   virtual std::optional<Bytes> get(std::string_view key) = 0;
+  /// As `get`, but into `buffer`, which only ever grows: a loop over many objects allocates once. The view ends with the
+  /// next use of `buffer`.
+  virtual std::optional<std::span<const std::byte>> get_into(std::string_view key, Bytes& buffer);
   /// Exactly `length` bytes from `offset`; kOutOfRange when the object is shorter.
   virtual std::optional<Bytes> get_range(std::string_view key, uint64_t offset, uint64_t length) = 0;
   /// The last `length` bytes (fewer when the object is shorter).
@@ -45,6 +48,9 @@ class ObjectStore {
   virtual std::optional<ObjectInfo> head(std::string_view key) = 0;
   /// All objects whose key starts with `prefix`, sorted by key.
   virtual std::vector<ObjectInfo> list(std::string_view prefix) = 0;
+  /// The names directly below `folder` ("" is the root), sorted: objects as "name", folders as "name/". Unlike `list` this
+  /// does not walk the chunks of a large volume. The default derives it from `list`.
+  virtual std::vector<std::string> list_children(std::string_view folder);
 
   /// Replaces the object atomically: readers see the old or the new content.
   virtual void put(std::string_view key, std::span<const std::byte> bytes) = 0;
@@ -54,6 +60,12 @@ class ObjectStore {
   /// Removing what is not there is no error.
   virtual void remove(std::string_view key) = 0;
 };
+
+/// Makes a store from its URI, which keeps its "scheme://".
+using StoreFactory = std::function<std::shared_ptr<ObjectStore>(std::string_view uri)>;
+
+/// Adds or replaces what `open_store` does for "scheme://...". The built-in ones stand in open_store.cpp. Thread-safe.
+void register_store_scheme(std::string_view scheme, StoreFactory factory);
 
 /// Opens "file:///absolute/path", a plain path (relative or absolute), or "memory://name" (shared within the process).
 /// kUnsupported for a scheme that this build lacks. The root need not exist yet.

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "craton/store/object_store.h"
+
+namespace craton::store {
+
+/// When a written object is on the disk and not only in the page cache.
+enum class Durability {
+  kEachObject,  ///< before the call returns: checkpoints, leases
+  kOnSync,      ///< with `FileStore::sync`: thousands of chunks that count only together
+};
+
+/// Objects as files below a folder, which is made on the first write. Keys may not leave the folder: "..", empty and
+/// absolute parts are kInvalidArgument. A write goes to a temporary name beside the object and is renamed.
+class FileStore final : public ObjectStore {
+ public:
+  explicit FileStore(std::filesystem::path root, Durability durability = Durability::kEachObject);
+
+  const std::filesystem::path& root() const { return root_; }
+  /// Flushes the file system that holds the root.
+  void sync();
+
+  std::string uri() const override;
+  std::optional<Bytes> get(std::string_view key) override;
+  std::optional<std::span<const std::byte>> get_into(std::string_view key, Bytes& buffer) override;
+  std::optional<Bytes> get_range(std::string_view key, uint64_t offset, uint64_t length) override;
+  std::optional<Bytes> get_suffix(std::string_view key, uint64_t length) override;
+  std::optional<ObjectInfo> head(std::string_view key) override;
+  std::vector<ObjectInfo> list(std::string_view prefix) override;
+  std::vector<std::string> list_children(std::string_view folder) override;
+  void put(std::string_view key, std::span<const std::byte> bytes) override;
+  bool put_if_absent(std::string_view key, std::span<const std::byte> bytes) override;
+  std::unique_ptr<Upload> start_upload(std::string_view key) override;
+  void remove(std::string_view key) override;
+
+ private:
+  std::filesystem::path path_of(std::string_view key) const;
+  std::filesystem::path root_;
+  Durability durability_;
+};
+
+}  // namespace craton::store

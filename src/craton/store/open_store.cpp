@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "craton/base/error.h"
+#include "craton/store/file_store.h"
+#include "craton/store/memory_store.h"
+#include "craton/store/object_store.h"
+
+namespace craton::store {
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, StoreFactory, std::less<>> factories;
+};
+
+/// Built-in schemes are named here, since a static library drops objects that only register themselves.
+Registry& registry() {
+  static auto* instance = [] {
+    auto* made = new Registry();
+    made->factories["file"] = [](std::string_view uri) -> std::shared_ptr<ObjectStore> {
+      return std::make_shared<FileStore>(std::string(uri.substr(7)));
+    };
+    made->factories["memory"] = [](std::string_view uri) { return MemoryStore::open(uri); };
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void register_store_scheme(std::string_view scheme, StoreFactory factory) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  r.factories[std::string(scheme)] = std::move(factory);
+}
+
+std::shared_ptr<ObjectStore> open_store(std::string_view uri) {
+  if (uri.empty()) fail(ErrorCode::kInvalidArgument, "an empty location names no store");
+  const size_t colon = uri.find("://");
+  if (colon == uri.npos) return std::make_shared<FileStore>(std::string(uri));
+  if (uri.starts_with("file://") && (uri.size() == 7 || uri[7] != '/'))
+    fail(ErrorCode::kInvalidArgument, "\"{}\": expected file:///absolute/path or a plain path", uri);
+  StoreFactory factory;
+  std::string known;
+  {
+    Registry& r = registry();
+    std::lock_guard lock(r.mutex);
+    const auto it = r.factories.find(uri.substr(0, colon));
+    if (it != r.factories.end()) factory = it->second;
+    for (const auto& entry : r.factories) known += (known.empty() ? "" : ", ") + entry.first + "://";
+  }
+  if (!factory)
+    fail(ErrorCode::kUnsupported, "\"{}\": this build has no store for {}://; it has {} and plain paths", uri,
+         uri.substr(0, colon), known);
+  return factory(uri);
+}
+
+std::string join_uri(std::string_view uri, std::string_view key) {
+  std::string out(uri);
+  while (!out.empty() && out.back() == '/' && !out.ends_with("://")) out.pop_back();
+  while (!key.empty() && key.front() == '/') key.remove_prefix(1);
+  if (key.empty()) return out;
+  if (!out.ends_with('/')) out += '/';
+  return out + std::string(key);
+}
+
+std::optional<std::span<const std::byte>> ObjectStore::get_into(std::string_view key, Bytes& buffer) {
+  auto bytes = get(key);
+  if (!bytes) return std::nullopt;
+  buffer = std::move(*bytes);
+  return std::span<const std::byte>(buffer);
+}
+
+std::vector<std::string> ObjectStore::list_children(std::string_view folder) {
+  while (folder.ends_with('/')) folder.remove_suffix(1);
+  const std::string prefix = folder.empty() ? "" : std::string(folder) + "/";
+  std::vector<std::string> out;
+  for (const ObjectInfo& object : list(prefix)) {
+    const std::string rest = object.key.substr(prefix.size());
+    const size_t slash = rest.find('/');
+    out.push_back(slash == rest.npos ? rest : rest.substr(0, slash + 1));
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace craton::store
