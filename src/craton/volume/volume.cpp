@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "craton/base/error.h"
+#include "craton/volume/zarr/data_type.h"
+
 namespace craton::volume {
 
 double Statistics::standard_deviation() const {
@@ -15,6 +18,37 @@ std::vector<int64_t> VolumeInfo::shape() const {
   std::vector<int64_t> out;
   for (const Axis& axis : axes) out.push_back(axis.size());
   return out;
+}
+
+std::vector<double> NamedArray::numbers() const {
+  const zarr::DataType data_type = zarr::data_type_from_name(type);
+  std::vector<double> out(bytes.size() / data_type.size);
+  zarr::convert(bytes, data_type, out);
+  return out;
+}
+
+void Volume::read_raw(std::span<const int64_t>, std::span<const int64_t>, std::span<std::byte>) const {
+  fail(ErrorCode::kUnsupported, "{} gives its samples only as float", info().uri);
+}
+
+void Volume::read_trace_headers(std::span<const int64_t>, std::span<const int64_t>, std::span<std::byte>) const {
+  fail(ErrorCode::kNotFound, "{} has no raw trace headers", info().uri);
+}
+
+void VolumeWriter::write_chunk_raw(std::span<const int64_t>, std::span<const std::byte>, std::span<const uint8_t>) {
+  fail(ErrorCode::kUnsupported, "this writer takes samples only as float");
+}
+
+void VolumeWriter::write_trace_headers(std::span<const int64_t>, std::span<const std::byte>) {
+  fail(ErrorCode::kUnsupported, "this writer keeps no trace headers");
+}
+
+void VolumeWriter::set_segy_file_header(const SegyFileHeader&) {
+  fail(ErrorCode::kUnsupported, "this writer keeps no SEG-Y file header");
+}
+
+void VolumeWriter::write_array(std::string_view name, const NamedArray&, std::string_view) {
+  fail(ErrorCode::kUnsupported, "this writer has no place for the array \"{}\"", name);
 }
 
 std::vector<int64_t> default_chunk_shape(std::span<const int64_t> shape) {
