@@ -10,8 +10,10 @@ namespace craton::comm {
 namespace {
 
 constexpr size_t kCut = 64 / sizeof(float);
-/// Floats of one step of a sum: the partial sums stay in the first-level cache.
+/// Floats of one step of a long sum: the partial sums stay in the first-level cache.
 constexpr size_t kBlock = 2048;
+/// Inputs that are added in one pass: memory is read once and written once.
+constexpr size_t kStreams = 4;
 
 Rank shifted(const Communicator& comm, int by) {
   const int n = comm.world_size();
@@ -35,17 +37,44 @@ std::unique_ptr<PendingSend> send_one(Communicator& comm, Rank to, uint64_t oper
   return comm.send(to, operation, {&bytes, 1});
 }
 
-void add(float* __restrict sum, const float* __restrict values, size_t n) {
-  for (size_t i = 0; i < n; ++i) sum[i] += values[i];
+/// out[i] = ((in[0][i] + in[1][i]) + ...) + in[count - 1][i]; `out` may be one of the inputs.
+void sum_streams(const float* const* in, size_t count, float* out, size_t n) {
+  const float *a = in[0], *b = in[count > 1 ? 1 : 0], *c = in[count > 2 ? 2 : 0],
+              *d = in[count > 3 ? 3 : 0];
+  switch (count) {
+    case 1:
+      if (out != a) std::memmove(out, a, n * sizeof(float));
+      return;
+    case 2:
+#pragma GCC ivdep
+      for (size_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+      return;
+    case 3:
+#pragma GCC ivdep
+      for (size_t i = 0; i < n; ++i) out[i] = (a[i] + b[i]) + c[i];
+      return;
+    default:
+#pragma GCC ivdep
+      for (size_t i = 0; i < n; ++i) out[i] = ((a[i] + b[i]) + c[i]) + d[i];
+  }
 }
 
-/// out[i] = ((in[0][i] + in[1][i]) + in[2][i]) + ...; `out` may be one of the inputs.
+/// The same for any number of inputs, in blocks.
 void sum_in_order(const std::vector<const float*>& in, float* out, size_t elements) {
+  if (in.size() <= kStreams) {
+    sum_streams(in.data(), in.size(), out, elements);
+    return;
+  }
   alignas(64) std::array<float, kBlock> sum;
   for (size_t at = 0; at < elements; at += kBlock) {
     const size_t n = std::min(kBlock, elements - at);
-    std::memcpy(sum.data(), in[0] + at, n * sizeof(float));
-    for (size_t i = 1; i < in.size(); ++i) add(sum.data(), in[i] + at, n);
+    for (size_t first = 0; first < in.size();) {
+      std::array<const float*, kStreams> streams;
+      size_t count = 0;
+      if (first > 0) streams[count++] = sum.data();
+      while (count < kStreams && first < in.size()) streams[count++] = in[first++] + at;
+      sum_streams(streams.data(), count, sum.data(), n);
+    }
     std::memcpy(out + at, sum.data(), n * sizeof(float));
   }
 }

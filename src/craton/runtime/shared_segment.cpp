@@ -19,6 +19,27 @@ constexpr uint64_t kSmallestView = 256 << 20;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
+/// Maps a range of a file at an address that suits huge pages: those need the same place within a
+/// huge page in memory as in the file. MAP_FAILED like mmap.
+void* map_aligned(int fd, uint64_t offset, size_t size, int protection) {
+  const size_t room = size + kHugePage;
+  void* reserved =
+      ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return MAP_FAILED;
+  const auto begin = reinterpret_cast<uintptr_t>(reserved), end = begin + room;
+  const uintptr_t start = round_up(begin, kHugePage), stop = start + round_up(size, kPage);
+  void* data = ::mmap(reinterpret_cast<void*>(start), size, protection,
+                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(offset));
+  if (data == MAP_FAILED) {
+    ::munmap(reserved, room);
+    return MAP_FAILED;
+  }
+  if (start > begin) ::munmap(reserved, start - begin);
+  if (end > stop) ::munmap(reinterpret_cast<void*>(stop), end - stop);
+  ::madvise(data, size, MADV_HUGEPAGE);
+  return data;
+}
+
 }  // namespace
 
 std::shared_ptr<SharedSegment> SharedSegment::create() {
@@ -56,14 +77,14 @@ std::shared_ptr<SharedBlock> SharedSegment::allocate(size_t bytes) {
   const bool large = size >= kHugePage;
   std::unique_lock lock(mutex_);
   const uint64_t offset = take_range(size, large ? kHugePage : kPage);
-  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(),
-                      static_cast<off_t>(offset));
+  void* data = large ? map_aligned(fd_.get(), offset, size, PROT_READ | PROT_WRITE)
+                     : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                              fd_.get(), static_cast<off_t>(offset));
   if (data == MAP_FAILED) {
     free_[offset] = size;
     fail(ErrorCode::kResourceExhausted, "cannot map {} bytes of shared memory (error {})", size,
          errno);
   }
-  if (large) ::madvise(data, size, MADV_HUGEPAGE);
   std::shared_ptr<SharedBlock> block(
       new SharedBlock(shared_from_this(), static_cast<std::byte*>(data), size, offset));
   blocks_[reinterpret_cast<uintptr_t>(data)] = block;
@@ -145,12 +166,11 @@ const std::byte* SegmentView::at(uint64_t offset, size_t bytes) {
   if (!mappings_.empty() && end <= mappings_.back().size) return mappings_.back().data + offset;
   // Room to grow costs only addresses; doubling keeps the number of mappings small.
   const uint64_t size = std::max(kSmallestView, round_up(2 * known_size_, kHugePage));
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+  void* data = map_aligned(fd_.get(), 0, size, PROT_READ);
   if (data == MAP_FAILED) {
     fail(ErrorCode::kResourceExhausted, "cannot map {} bytes of a peer's memory (error {})", size,
          errno);
   }
-  ::madvise(data, size, MADV_HUGEPAGE);
   mappings_.push_back({static_cast<std::byte*>(data), size});
   return mappings_.back().data + offset;
 }
