@@ -129,6 +129,8 @@ class Communicator {
   /// From any thread: every blocked and later call of this generation throws kGenerationEnded.
   /// Connections live on for the next generation.
   virtual void abort() = 0;
+  /// Throws kGenerationEnded when the generation is over; for work between two calls.
+  virtual void check() = 0;
   /// Bound on every single wait (default 120 s).
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
   virtual Traffic traffic() const = 0;

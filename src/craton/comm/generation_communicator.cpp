@@ -32,6 +32,8 @@ class GenerationCommunicator : public Communicator {
 
   void abort() override { endpoint_->raise_floor(generation().value() + 1); }
 
+  void check() override { Call{state_, group_.self, 0}.check(); }
+
   void set_timeout(std::chrono::milliseconds timeout) override {
     state_->timeout_ms.store(timeout.count());
   }

@@ -1,0 +1,69 @@
+#include "craton/parallel/sharded_state.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "craton/base/check.h"
+
+namespace craton::parallel {
+
+ShardedState::ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint)
+    : layout_(layout), endpoint_(endpoint), shards_(static_cast<size_t>(layout.shard_count())) {
+  parameters_ = endpoint_.allocate(static_cast<size_t>(layout_.numel()) * sizeof(float));
+}
+
+std::vector<int64_t> ShardedState::chunks(ShardId shard) const {
+  std::vector<int64_t> out;
+  for (int64_t c = shard.value(); c < layout_.chunk_count(); c += layout_.shard_count())
+    out.push_back(c);
+  return out;
+}
+
+void ShardedState::hold(ShardId shard) {
+  Shard& entry = shards_[static_cast<size_t>(shard.value())];
+  if (entry.held) return;
+  const auto bytes = chunks(shard).size() * kChunkElements * sizeof(float);
+  for (comm::Buffer& buffer : entry.buffers) buffer = endpoint_.allocate(bytes);
+  entry.held = true;
+  entry.copy = {};
+  entry.copy.shard = shard;
+  entry.copy.complete = false;
+}
+
+void ShardedState::drop(ShardId shard) { shards_[static_cast<size_t>(shard.value())] = {}; }
+
+cluster::CopyState& ShardedState::copy(ShardId shard) {
+  Shard& entry = shards_[static_cast<size_t>(shard.value())];
+  CRATON_CHECK(entry.held, "shard {} is not held", shard.value());
+  return entry.copy;
+}
+
+std::vector<cluster::CopyState> ShardedState::copies() const {
+  std::vector<cluster::CopyState> out;
+  for (const Shard& shard : shards_) {
+    if (shard.held) out.push_back(shard.copy);
+  }
+  return out;
+}
+
+float* ShardedState::at(int64_t chunk, int which) {
+  const Shard& shard = shards_[static_cast<size_t>(layout_.shard_of(chunk).value())];
+  CRATON_CHECK(shard.held, "chunk {} of a shard that this worker does not hold", chunk);
+  return reinterpret_cast<float*>(shard.buffers[which].data()) +
+         chunk / layout_.shard_count() * kChunkElements;
+}
+
+uint64_t ShardedState::digest(ShardId shard) {
+  XXH3_state_t* hash = XXH3_createState();
+  XXH3_64bits_reset(hash);
+  for (int64_t c : chunks(shard)) {
+    const auto bytes = static_cast<size_t>(layout_.chunk(c).length) * sizeof(float);
+    for (const float* part : {parameters(c), exp_avg(c), exp_avg_sq(c)})
+      XXH3_64bits_update(hash, part, bytes);
+  }
+  const uint64_t digest = XXH3_64bits_digest(hash);
+  XXH3_freeState(hash);
+  return digest;
+}
+
+}  // namespace craton::parallel

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "craton/cluster/messages.h"
+#include "craton/comm/communicator.h"
+#include "craton/parallel/flat_layout.h"
+
+namespace craton::parallel {
+
+/// The training state of this worker: all parameters (to compute with; the master weights of the
+/// shards that it holds), and for each held shard the two AdamW moments and the redo slot (the
+/// reduced gradient of the step in flight), with what they are worth. All buffers are the
+/// endpoint's, so peers of the same host read them in place. Not thread-safe; distinct chunks may
+/// be written at once.
+class ShardedState {
+ public:
+  ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint);
+
+  const FlatLayout& layout() const { return layout_; }
+
+  /// All parameters, flat, fp32.
+  std::span<float> parameters() { return parameters_.as<float>(); }
+  float* parameters(int64_t chunk) { return parameters().data() + chunk * kChunkElements; }
+
+  /// Allocates moments (zero) and slot of a shard; the copy is not complete until it has been
+  /// filled and marked. Nothing when it is held already.
+  void hold(ShardId shard);
+  /// Frees them.
+  void drop(ShardId shard);
+  bool holds(ShardId shard) const { return shards_[static_cast<size_t>(shard.value())].held; }
+
+  /// Version, slot and completeness of a held shard, as reported to the operator.
+  cluster::CopyState& copy(ShardId shard);
+  std::vector<cluster::CopyState> copies() const;
+
+  /// Chunks of a shard, ascending.
+  std::vector<int64_t> chunks(ShardId shard) const;
+
+  /// Chunk `chunk` of a held shard: layout().chunk(chunk).length floats.
+  float* exp_avg(int64_t chunk) { return at(chunk, 0); }
+  float* exp_avg_sq(int64_t chunk) { return at(chunk, 1); }
+  float* slot(int64_t chunk) { return at(chunk, 2); }
+
+  /// XXH3 over parameters and moments of a held shard.
+  uint64_t digest(ShardId shard);
+
+ private:
+  struct Shard {
+    bool held = false;
+    cluster::CopyState copy;
+    comm::Buffer buffers[3];  // exp_avg, exp_avg_sq, slot
+  };
+  float* at(int64_t chunk, int which);
+
+  FlatLayout layout_;
+  comm::Endpoint& endpoint_;
+  comm::Buffer parameters_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace craton::parallel

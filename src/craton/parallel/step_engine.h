@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "craton/cluster/messages.h"
+#include "craton/comm/communicator.h"
+#include "craton/parallel/assignment.h"
+#include "craton/parallel/bucket_reducer.h"
+#include "craton/parallel/gradient_buffers.h"
+#include "craton/parallel/operations.h"
+#include "craton/parallel/progress.h"
+#include "craton/parallel/sharded_state.h"
+#include "craton/parallel/wire.h"
+
+namespace craton::parallel {
+
+/// The numbers of one AdamW update (Loshchilov and Hutter, "Decoupled weight decay regularization",
+/// 2019). Functions of the step, or of the recipe.
+struct UpdateRule {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.05;
+  double clip_norm = 0;  ///< 0: no clipping
+};
+
+struct StepResult {
+  Step step;
+  double loss = 0;  ///< mean over the micro-batches, added up in a fixed tree over their numbers
+  double gradient_norm = 0;  ///< of the mean gradient, before clipping; may be NaN or infinite
+  uint64_t any_wish =
+      0;  ///< wishes of the members, or-ed and and-ed: all learn them at the same step
+  uint64_t every_wish = 0;
+  bool applied = true;  ///< false: a loss or gradient was not finite, nothing was changed
+  /// Of this worker; reduce is what was not hidden behind compute.
+  double compute_seconds = 0, reduce_seconds = 0, commit_seconds = 0, apply_seconds = 0,
+         gather_seconds = 0;
+};
+
+/// What a step needs from its user.
+struct StepWork {
+  UpdateRule rule;
+  /// Runs forward and backward of a micro-batch, delivers each gradient to the GradientBuffers,
+  /// returns the loss.
+  std::function<double(int32_t micro_batch)> compute;
+  /// Asked right before the commit; bits for any_wish and every_wish.
+  std::function<uint64_t()> wishes = [] { return uint64_t{0}; };
+  /// Skip the gather when the commit says so: the next generation gives out parameters itself (a
+  /// newcomer is admitted after apply, R11).
+  std::function<bool(const StepResult&)> skips_gather = [](const StepResult&) { return false; };
+};
+
+/// Carries out the operator's decision for one generation, then runs steps in it: compute, reduce,
+/// store, commit, apply, gather.
+///
+/// Nothing of the state changes before a commit, and nothing communicates inside apply. Errors with
+/// Reaction::kReconfigure (a peer is gone, the generation has ended) leave everything as it has to
+/// be reported; destroy the engine, then report.
+class StepEngine {
+ public:
+  /// All references must outlive the engine. Ranks below `training` compute, the others leave with
+  /// the first commit (R4).
+  StepEngine(ShardedState& state, GradientBuffers& gradients, StepProgress& progress,
+             comm::Communicator& communicator, Strategy strategy, const cluster::Decision& decision,
+             int training);
+  /// Aborts what is in flight.
+  ~StepEngine();
+
+  Rank rank() const { return communicator_.rank(); }
+  /// Of the next step.
+  const Assignment& assignment() const { return assignment_; }
+
+  /// Carries out the decision: second copies are restored from their donors, a committed step is
+  /// rolled forward (its result is returned), parameters reach those who lack them. A decision to
+  /// restore a checkpoint needs the state filled in by the caller first (`restored`).
+  std::optional<StepResult> enter(const UpdateRule& rule_of_decided_step);
+
+  /// Fresh state or a checkpoint's: parameters of all and moments of the held shards are those of
+  /// `step`. Allocates the shards to fill.
+  void hold_shards();
+  void restored(Step step, int64_t updates);
+
+  /// Makes the state after `step` from the state after step-1.
+  StepResult run(Step step, const StepWork& work);
+
+  /// Values of items 0..count-1, of which each worker computes some (item i on rank i mod world
+  /// size), on every worker.
+  std::vector<double> spread(Step step, int64_t count,
+                             const std::function<double(int64_t item)>& compute);
+
+  /// SHA-256 over step, update count and, chunk by chunk in the order of the flat space, the
+  /// SHA-256 of parameters and both moments. The same on all workers and for any number of them.
+  std::string state_digest(Step step);
+
+ private:
+  void start_reducer();
+  void compute_and_reduce(Step step, const StepWork& work);
+  void hand_over(int round, size_t bucket);
+  void commit(Step step, uint64_t wishes, const std::vector<double>& squares, bool compare_copies,
+              StepResult& result);
+  void apply(const UpdateRule& rule, const StepResult& result);
+  void gather(Step step);
+  void after_first_commit();
+  void compare_digests(std::vector<Reader>& readers);
+  void keep_sums();
+  void transfer();
+  void send_copies(const cluster::Transfer& transfer, Rank receiver);
+  void receive_copies(const cluster::Transfer& transfer);
+  StepResult roll_forward(const UpdateRule& rule, double loss, std::optional<int64_t> base_updates,
+                          std::optional<int64_t> next_updates);
+  void give_parameters(Phase phase, Step version, const std::vector<Rank>& receivers);
+  std::vector<double> slot_squares();
+  /// Every worker's bytes, by rank.
+  std::vector<std::vector<std::byte>> exchange(uint64_t operation, std::span<const std::byte> mine);
+
+  ShardedState& state_;
+  GradientBuffers& gradients_;
+  StepProgress& progress_;
+  comm::Communicator& communicator_;
+  const Strategy strategy_;
+  const cluster::Decision decision_;
+  const int training_;
+  const FlatLayout& layout_;
+  const int32_t micro_batches_;
+  bool first_ = true;  // no commit in this generation yet
+  Assignment assignment_;
+  std::unique_ptr<BucketReducer> reducer_;
+  std::vector<std::unique_ptr<comm::PendingSend>>
+      parameter_sends_;  // must be over before parameters change again
+};
+
+}  // namespace craton::parallel
