@@ -1,11 +1,13 @@
 #include "craton/app/cli/verbs.h"
+#include "craton/app/cli/volume_verbs.h"
 
 namespace craton::app {
 
 void add_volume(CLI::App& app) {
   CLI::App* volume = app.add_subcommand("volume", "Make, convert, inspect and draw seismic volumes");
   volume->require_subcommand(1);
-  // One function per sub-verb: volume_synth.cpp, volume_ingest.cpp, volume_info.cpp, volume_view.cpp.
+  add_volume_ingest(*volume);
+  add_volume_info(*volume);
 }
 
 }  // namespace craton::app

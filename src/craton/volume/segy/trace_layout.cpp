@@ -216,7 +216,13 @@ void decide_trace_layout(const ByteSource& source, const ReadOptions& options,
     const uint64_t bytes = bytes_of(facts, choice.samples, choice.extra_headers);
     if (data_bytes % bytes != 0) continue;
     const auto traces = static_cast<int64_t>(data_bytes / bytes);
-    if (choice.needs_confirmation && !confirmed(source, facts, choice, bytes, traces)) continue;
+    const bool agreed = confirmed(source, facts, choice, bytes, traces);
+    if (choice.needs_confirmation && !agreed) continue;
+    // Lengths that differ may add up to a multiple by chance: if the flag for equal lengths is not
+    // set, the traces' own counts are tried.
+    const bool may_differ = !agreed && !options.samples &&
+                            (binary.empty() || load_at<int16_t>(binary, 303, facts.order) == 0);
+    if (may_differ && follow_own_counts(source, facts, facts.first_trace + data_bytes)) return;
     take(facts, choice, data_bytes);
     remark_count(facts, choice, first, facts.remarks);
     return;

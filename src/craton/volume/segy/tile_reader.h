@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "craton/volume/segy/geometry.h"
+#include "craton/volume/volume.h"
+
+namespace craton::volume::segy {
+
+/// An IBM word that does not come back from its float: trace (row of the table), then sample << 32
+/// | word.
+struct KeptWord {
+  uint64_t trace;
+  uint64_t sample_and_word;
+  auto operator<=>(const KeptWord&) const = default;
+};
+
+/// Cuts the grid of traces into tiles of one chunk column each and copies a tile from the files to
+/// the writer.
+///
+/// The traces of a tile are read in the order of the file, neighbours in one read, so any order of
+/// traces in the file will do. A tile whose samples do not fit into the memory allowed is done in
+/// several slabs of samples, each a whole number of chunks deep.
+class TileReader {
+ public:
+  /// All arguments must outlive the reader. `memory_bytes` is for the samples in flight of one call
+  /// of `copy`.
+  TileReader(std::span<const SourceFile> files, const TraceTable& table, const Geometry& geometry,
+             const VolumeSpec& spec, uint64_t memory_bytes);
+
+  int64_t tiles() const { return tiles_; }
+
+  /// Thread-safe for different tiles. `read` hears how many bytes of traces have been read.
+  void copy(int64_t tile, VolumeWriter& writer, const std::function<void(uint64_t)>& read);
+
+  int64_t ibm_overflow() const { return ibm_overflow_; }
+  /// Words that were too many to keep.
+  int64_t lost_words() const { return lost_words_; }
+  /// Sorted.
+  std::vector<KeptWord> take_kept_words();
+
+ private:
+  struct Tile;
+  struct Piece;
+  Tile lay_out(int64_t tile) const;
+  int64_t layers_per_slab(const Tile& tile) const;
+  void read_slab(Tile& tile, int64_t first_sample, int64_t end_sample, bool headers,
+                 const std::function<void(uint64_t)>& read) const;
+  void write_headers(const Tile& tile, VolumeWriter& writer) const;
+  void write_layer(Tile& tile, int64_t layer, VolumeWriter& writer);
+  void look_for_odd_words(const Piece& piece, const std::byte* raw, int64_t first_sample,
+                          int64_t count);
+
+  std::span<const SourceFile> files_;
+  const TraceTable& table_;
+  const Geometry& geometry_;
+  const VolumeSpec& spec_;
+  uint64_t memory_bytes_;
+  std::vector<int64_t> trace_shape_, trace_chunk_, trace_grid_;  ///< without the sample axis
+  int64_t tiles_ = 1, cells_per_tile_ = 1, samples_ = 0, chunk_samples_ = 1;
+  std::atomic<int64_t> ibm_overflow_{0}, lost_words_{0};
+  std::mutex mutex_;
+  std::vector<KeptWord> kept_words_;
+};
+
+}  // namespace craton::volume::segy
