@@ -69,8 +69,7 @@ std::string tiles(const ReportInput& input) {
   }
   out += tile(loss_text(r.train_loss), "training loss");
   out += tile(fmt::format("{}", r.steps),
-              r.skipped_steps > 0 ? fmt::format("steps, {} skipped", r.skipped_steps) : "steps",
-              r.skipped_steps > 0 ? "bad" : "");
+              r.skipped_steps > 0 ? fmt::format("steps, {} skipped", r.skipped_steps) : "steps");
   out += tile(format_count(r.samples_per_second), "samples/s");
   if (!input.metrics.empty() && input.metrics.back().peak_share > 0) {
     double share = 0;
@@ -89,7 +88,7 @@ std::vector<Series> loss_series(const std::vector<StepMetrics>& metrics) {
   Series smoothed = raw;
   smoothed.label = "training, smoothed";
   smoothed.style = "one";
-  smoothed.y = smooth(raw.y, static_cast<double>(metrics.size()) / 40);
+  smoothed.y = smooth(raw.y, static_cast<double>(metrics.size()) / 25);
   Series validation;
   validation.label = "validation";
   validation.style = "two";
@@ -112,7 +111,7 @@ std::string loss_section(const ReportInput& input) {
   if (input.baseline_loss) style.reference = {*input.baseline_loss, input.baseline_name};
   for (const RunEvent& event : input.events) {
     if (event.kind == RunEvent::Kind::kFailed || event.kind == RunEvent::Kind::kRestored) {
-      style.marks.emplace_back(static_cast<double>(event.step), event.text);
+      style.marks.push_back({static_cast<double>(event.step), event.text, true});
     }
   }
   std::string out =
@@ -140,6 +139,7 @@ std::string training_section(const ReportInput& input) {
   SvgStyle plain, zero, percents;
   zero.from_zero = true;
   percents.from_zero = true;
+  percents.at_least = 1;
   percents.unit = " %";
   std::string out = R"(<h2>Training</h2><div class="two-up">)";
   out += half_card(
@@ -205,6 +205,15 @@ std::pair<const char*, const char*> name_of(RunEvent::Kind kind) {
   return {"", ""};
 }
 
+bool is_bad(RunEvent::Kind kind) {
+  return kind == RunEvent::Kind::kFailed || kind == RunEvent::Kind::kRestored ||
+         kind == RunEvent::Kind::kSkipped;
+}
+
+std::string clock_text(double seconds) {
+  return seconds < 60 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
+}
+
 /// Workers over time as steps of a stair, from the metrics, with what happened as marks.
 std::string workers_chart(const ReportInput& input) {
   Series workers;
@@ -226,7 +235,7 @@ std::string workers_chart(const ReportInput& input) {
   style.height = 170;
   for (const RunEvent& event : input.events) {
     if (event.kind != RunEvent::Kind::kCheckpoint)
-      style.marks.emplace_back(event.elapsed_seconds, event.text);
+      style.marks.push_back({event.elapsed_seconds, event.text, is_bad(event.kind)});
   }
   return svg_chart({workers}, style);
 }
@@ -238,7 +247,7 @@ std::string events_section(const ReportInput& input) {
     const auto [style, name] = name_of(event.kind);
     rows += fmt::format(
         R"(<tr><td class="n">{}</td><td class="n">{}</td><td><span class="tag {}">{}</span></td><td class="n">{}</td><td>{}</td></tr>)",
-        format_seconds(event.elapsed_seconds), event.step, style, name,
+        clock_text(event.elapsed_seconds), event.step, style, name,
         event.workers > 0 ? fmt::format("{}", event.workers) : "", escape_html(event.text));
   }
   return R"(<h2>What happened</h2><div class="card"><div class="head"><h3>Workers over time</h3></div>)" +

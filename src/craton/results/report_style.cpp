@@ -19,7 +19,7 @@ h3{font-size:14px;margin:0;font-weight:600}
 p{margin:6px 0}.soft,figcaption,dt{color:var(--soft)}
 button{font:inherit;font-size:13px;color:var(--soft);background:var(--card);border:1px solid var(--line);border-radius:8px;padding:5px 12px;cursor:pointer}
 .facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px;margin:16px 0 0;font-size:14px}.facts dd{margin:0;overflow-wrap:anywhere}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-top:26px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:12px;margin-top:26px}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:12px;box-shadow:var(--shadow)}
 .tile{padding:14px 16px}.tile b{display:block;font-size:23px;font-weight:600;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
 .tile span{font-size:13px;color:var(--soft)}.tile .good{color:var(--good)}.tile .bad{color:var(--bad)}
@@ -33,8 +33,8 @@ i.one{background:var(--one)}i.two{background:var(--two)}i.faint{background:var(-
 .grid{stroke:var(--line);stroke-width:1}.axis{stroke:var(--soft);stroke-width:1}
 .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}.line.one{stroke:var(--one)}.line.two{stroke:var(--two)}
 .line.faint{stroke:var(--faint);stroke-width:1}.dot.one{fill:var(--one)}.dot.two{fill:var(--two)}.dot{stroke:var(--card);stroke-width:1.5}
-.reference{stroke:var(--soft);stroke-width:1;stroke-dasharray:4 4}.mark{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:2 3}
-.hover line{stroke:var(--soft);stroke-width:1}.hover circle{stroke:var(--card);stroke-width:1.5}
+.reference{stroke:var(--soft);stroke-width:1;stroke-dasharray:4 4}.mark{stroke:var(--soft);stroke-width:1.5;stroke-dasharray:2 3}
+.mark.bad{stroke:var(--bad)}.hover line{stroke:var(--soft);stroke-width:1}.hover circle{stroke:var(--card);stroke-width:1.5}
 #tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--page);font-size:12.5px;line-height:1.45;padding:6px 10px;border-radius:8px;display:none;z-index:2;font-variant-numeric:tabular-nums;white-space:pre}
 .scale input{position:absolute;opacity:0}.scale{position:relative}.switch{display:inline-flex;border:1px solid var(--line);border-radius:8px;overflow:hidden;font-size:13px}
 .switch label{padding:3px 12px;color:var(--soft);cursor:pointer}

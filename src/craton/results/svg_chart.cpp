@@ -62,12 +62,15 @@ class Chart {
         y.add(s.y[i]);
       }
     }
-    for (const auto& [at, text] : style_.marks) x.add(at);
+    for (const ChartMark& mark : style_.marks) x.add(mark.x);
     has_data_ = !y.empty();
     if (x.empty()) x = {0, 1};
     if (y.empty()) y = {style_.log_y ? 0.1 : 0.0, 1};
     if (style_.reference && drawable(style_.reference->first)) y.add(style_.reference->first);
-    if (style_.from_zero) y.add(0);
+    if (style_.from_zero) {
+      y.add(0);
+      y.add(style_.at_least);
+    }
     if (x.low == x.high) x.high += 1;
     widen(y);
     x_ = x;
@@ -79,10 +82,10 @@ class Chart {
         fmt::format(R"(<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">)",
                     style_.width, style_.height, escape_html(style_.y_title));
     out += axes();
-    for (const auto& [at, text] : style_.marks) {
+    for (const ChartMark& mark : style_.marks) {
       out += fmt::format(
-          R"(<line class="mark" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"><title>{3}</title></line>)",
-          px(at), kTop, bottom(), escape_html(text));
+          R"(<line class="mark{0}" x1="{1:.1f}" x2="{1:.1f}" y1="{2}" y2="{3}"><title>{4}</title></line>)",
+          mark.bad ? " bad" : "", px(mark.x), kTop, bottom(), escape_html(mark.text));
     }
     if (style_.reference && drawable(style_.reference->first)) {
       const double y = py(style_.reference->first);
@@ -234,16 +237,20 @@ void thin(std::vector<double>& x, std::vector<double>& y, size_t limit) {
 }
 
 std::vector<double> smooth(const std::vector<double>& y, double window) {
-  const double newest = 1 / std::max(1.0, window);
+  // Sums and counts of all values before each, so that a mean is a difference.
+  std::vector<double> sums(y.size() + 1), counts(y.size() + 1);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const bool finite = std::isfinite(y[i]);
+    sums[i + 1] = sums[i] + (finite ? y[i] : 0);
+    counts[i + 1] = counts[i] + (finite ? 1 : 0);
+  }
+  const auto half = static_cast<size_t>(std::max(0.0, window / 2));
   std::vector<double> out;
-  double mean = 0, weight = 0;
-  for (const double value : y) {
-    if (std::isfinite(value)) {
-      mean += newest * (value - mean);
-      weight += newest * (1 - weight);
-    }
-    // Starting from 0 pulls the mean down by what is missing of the weights' sum.
-    out.push_back(weight > 0 ? mean / weight : value);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const size_t reach = std::min({half, i, y.size() - 1 - i});
+    const size_t first = i - reach, end = i + reach + 1;
+    const double count = counts[end] - counts[first];
+    out.push_back(count > 0 ? (sums[end] - sums[first]) / count : y[i]);
   }
   return out;
 }

@@ -18,15 +18,22 @@ struct Series {
   bool dots = false;
 };
 
+/// A vertical line with a name that shows under the pointer.
+struct ChartMark {
+  double x = 0;
+  std::string text;
+  bool bad = false;
+};
+
 struct SvgStyle {
   std::string x_title, y_title;
   bool log_y = false;
   bool from_zero = false;  ///< the y axis starts at 0
+  double at_least = 0;     ///< with from_zero, the y axis reaches up to this
   int width = 860, height = 320;
   std::optional<std::pair<double, std::string>>
       reference;  ///< a dashed horizontal line with its name
-  std::vector<std::pair<double, std::string>>
-      marks;         ///< vertical lines with their names, e.g. failures
+  std::vector<ChartMark> marks;
   std::string unit;  ///< behind numbers in tooltips
 };
 
@@ -37,8 +44,8 @@ std::string svg_chart(const std::vector<Series>& series, const SvgStyle& style);
 /// At most about `limit` points that keep each stretch's lowest and highest value, and gaps.
 void thin(std::vector<double>& x, std::vector<double>& y, size_t limit);
 
-/// Running mean over about `window` values, without bias at the start; values that are not finite
-/// are passed over.
+/// Mean over about `window` values around each (fewer at the ends, as many on either side); values
+/// that are not finite are passed over.
 std::vector<double> smooth(const std::vector<double>& y, double window);
 
 /// For text and attribute values of HTML.
