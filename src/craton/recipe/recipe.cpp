@@ -277,7 +277,10 @@ CheckpointRecipe read_checkpoint(const Settings& s, const std::string& run_folde
 /// The model's own keys are its factory's; what the data decides is checked here, where the lines
 /// are known.
 void fit_model_to_window(Settings& model, const DataRecipe& data) {
-  if (model.text("kind", "sfm") != "sfm") return;
+  const std::string kind = model.text("kind", "sfm");
+  // Said or not, it is the same job: the digest and a dump of it must agree.
+  if (!model.has("kind")) model.override_with("kind=" + kind);
+  if (kind != "sfm") return;
   if (!model.has("window")) {
     model.override_with(fmt::format("window=[{}]", fmt::join(data.window, ", ")));
   }

@@ -182,6 +182,14 @@ TEST(Recipe, DumpReadsBackAsTheSameJob) {
   EXPECT_EQ(again.settings.dump(), r.settings.dump());
 }
 
+TEST(Recipe, DefaultsSaidOutLoudAreTheSameJob) {
+  const Recipe silent =
+      Recipe::read(Settings::parse("data: {volumes: [{uri: x}], window: [8, 8]}", "x"), "silent");
+  const Recipe loud = Recipe::read(Settings::parse(silent.settings.dump(), "dump.yaml"));
+  EXPECT_EQ(loud.digest(), silent.digest());
+  EXPECT_EQ(loud.name, "silent");
+}
+
 TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
   const std::string digest = read().digest();
   for (const char* same :

@@ -220,6 +220,8 @@ std::string workers_chart(const ReportInput& input) {
   workers.label = "workers";
   workers.style = "one";
   for (const StepMetrics& m : input.metrics) {
+    // Earlier steps are from before this run started, and so is their clock.
+    if (m.step <= input.result.resumed_from_step) continue;
     const auto count = static_cast<double>(m.workers);
     if (!workers.y.empty() && workers.y.back() != count) {
       workers.x.push_back(m.elapsed_seconds);
