@@ -10,37 +10,48 @@
 
 namespace craton::model {
 
-/// One micro-batch. Whatever is random in a model is a function of (seed, sample number) through craton::Philox.
+/// One micro-batch. Whatever is random in a model is a function of (seed, sample number) through
+/// craton::Philox.
 struct Batch {
-  torch::Tensor input;                   ///< [batch, window...] float samples, normalised; or [batch, tokens] int64 for language models
-  std::vector<int64_t> sample_numbers;   ///< one per row of input; unique within a job
-  uint64_t seed = 0;                     ///< the job's seed
-  bool training = true;                  ///< false in validation and prediction: no dropout
+  torch::Tensor input;  ///< [batch, window...] float samples, normalised; or [batch, tokens] int64
+                        ///< for language models
+  std::vector<int64_t> sample_numbers;  ///< one per row of input; unique within a job
+  uint64_t seed = 0;                    ///< the job's seed
+  bool training = true;                 ///< false in validation and prediction: no dropout
 };
 
-/// A model knows nothing of workers, strategies or recovery. It owns parameters (registered as in libtorch) and gives a scalar loss.
-/// The loss of a micro-batch is a mean over its samples; gradients of micro-batches are averaged by the trainer.
+/// A model knows nothing of workers, strategies or recovery. It owns parameters (registered as in
+/// libtorch) and gives a scalar loss. The loss of a micro-batch is a mean over its samples;
+/// gradients of micro-batches are averaged by the trainer.
 class Model : public torch::nn::Module {
  public:
   /// Scalar loss with graph when gradients are enabled.
   virtual torch::Tensor loss(const Batch& batch) = 0;
   /// For tokens/s; the tokens of one sample before masking.
   virtual int64_t tokens_per_sample() const = 0;
-  /// Floating-point operations of one forward pass of one sample (a multiply-add counts 2); training counts 3x.
+  /// Floating-point operations of one forward pass of one sample (a multiply-add counts 2);
+  /// training counts 3x.
   virtual double forward_flops_per_sample() const = 0;
   /// Parameters that weight decay skips; default: those with one dimension or none.
-  virtual bool decays(const std::string& name, const torch::Tensor& parameter) const { return parameter.dim() > 1; }
+  virtual bool decays(const std::string& name, const torch::Tensor& parameter) const {
+    return parameter.dim() > 1;
+  }
 };
 
-using ModelFactory = std::function<std::shared_ptr<Model>(const recipe::Settings& settings, uint64_t seed)>;
+using ModelFactory =
+    std::function<std::shared_ptr<Model>(const recipe::Settings& settings, uint64_t seed)>;
 
-/// Makes `model.kind: NAME` known to recipes. Call before main (a static object) or at the start of main.
+/// Makes `model.kind: NAME` known to recipes. Call before main (a static object) or at the start of
+/// main.
 bool register_model(const std::string& kind, ModelFactory factory);
 
-/// `settings` is the recipe's `model` section; kind picks the factory. Unknown kind: Error that lists the known ones.
+/// `settings` is the recipe's `model` section; kind picks the factory. Unknown kind: Error that
+/// lists the known ones.
 std::shared_ptr<Model> create_model(const recipe::Settings& settings, uint64_t seed);
 
-/// Fills a parameter with values that depend only on (seed, name): truncated normal, mean 0, cut at 2 standard deviations.
-void init_normal(torch::Tensor parameter, double standard_deviation, uint64_t seed, const std::string& name);
+/// Fills a parameter with values that depend only on (seed, name): truncated normal, mean 0, cut at
+/// 2 standard deviations.
+void init_normal(torch::Tensor parameter, double standard_deviation, uint64_t seed,
+                 const std::string& name);
 
 }  // namespace craton::model

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "craton/model/model.h"
+#include "craton/model/patches.h"
+#include "craton/model/sfm_settings.h"
+#include "craton/model/vit_block.h"
+
+namespace craton::model {
+
+/// What the autoencoder makes of windows from which patches were hidden.
+struct Reconstruction {
+  torch::Tensor prediction;  ///< [batch, window...] in the input's units: hidden patches predicted,
+                             ///< visible ones as they came
+  torch::Tensor mask;        ///< [batch, tokens] bool, true = hidden
+};
+
+/// Where the mean and deviation of a predicted patch come from.
+enum class Amplitude {
+  kPredicted,  ///< from the model; what filling a gap needs
+  kTruth,      ///< from the hidden truth, as pictures of masked autoencoders usually show it
+};
+
+/// `kind: sfm`: a masked autoencoder for windows of seismic samples, in 2D or 3D. The encoder sees
+/// the visible patches only; a light decoder predicts each masked patch, normalised by its own mean
+/// and deviation. Tokens stay in the order "visible, then masked" to the end (Tong et al.,
+/// "VideoMAE", 2022; He et al., "Masked autoencoders are scalable vision learners", 2021). No class
+/// token. Loss of a window: mean squared error over its masked patches that are not dead; of a
+/// batch: the mean over windows.
+class Sfm : public Model {
+ public:
+  Sfm(const SfmSettings& settings, uint64_t seed);
+
+  torch::Tensor loss(const Batch& batch) override;
+  int64_t tokens_per_sample() const override { return grid_.tokens(); }
+  double forward_flops_per_sample() const override;
+
+  /// Hides patches and predicts them; no gradients. Without `mask`, the one that training would
+  /// use; with it (bool [batch, tokens]), exactly those patches. A window whose patches are all
+  /// hidden comes back as zeros in the hidden places: nothing is known.
+  Reconstruction reconstruct(const Batch& batch, const torch::Tensor& mask = {},
+                             Amplitude amplitude = Amplitude::kPredicted);
+
+  /// Features of all patches with nothing hidden, [batch, tokens, dim]; no gradients.
+  torch::Tensor embed(const torch::Tensor& windows);
+
+  const SfmSettings& settings() const { return settings_; }
+  const PatchGrid& grid() const { return grid_; }
+
+ private:
+  struct Predicted {
+    torch::Tensor patches;    // [batch, masked, patch samples], normalised
+    torch::Tensor amplitude;  // [batch, masked, 2]: mean and log deviation, or undefined
+  };
+
+  torch::Tensor checked_input(const torch::Tensor& windows) const;
+  torch::Tensor encode(const torch::Tensor& rows, const torch::Tensor& ids);
+  Predicted predict(const torch::Tensor& encoded, const torch::Tensor& order);
+  Rotation rotation(const torch::Tensor& angles, const torch::Tensor& ids) const;
+  torch::Tensor predict_rows(const torch::Tensor& windows, const torch::Tensor& order,
+                             int64_t visible, Amplitude amplitude);
+  torch::Tensor amplitude_loss(const torch::Tensor& predicted, const PatchTargets& targets) const;
+
+  SfmSettings settings_;
+  PatchGrid grid_;
+  BlockShape encoder_shape_, decoder_shape_;
+  int64_t masked_;
+  torch::Tensor positions_,
+      decoder_positions_;                  // float [tokens, dim], or undefined with rotary ones
+  torch::Tensor angles_, decoder_angles_;  // double [tokens, head_dim/2], or undefined
+  torch::Tensor embed_weight_, embed_bias_, encoder_norm_weight_, encoder_norm_bias_;
+  torch::Tensor decoder_embed_weight_, mask_token_, decoder_norm_weight_, decoder_norm_bias_;
+  torch::Tensor head_weight_, head_bias_, amplitude_weight_, amplitude_bias_;
+  std::vector<std::shared_ptr<VitBlock>> encoder_, decoder_;
+};
+
+}  // namespace craton::model

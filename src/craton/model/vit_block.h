@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "craton/tensor/torch.h"
+
+namespace craton::model {
+
+/// Fixed rotary positions of one batch of tokens; undefined tensors mean none.
+struct Rotation {
+  torch::Tensor cosine, sine;  ///< [batch, tokens, head_dim/2]
+};
+
+struct BlockShape {
+  int64_t dim = 0;
+  int64_t heads = 1;
+  int64_t hidden = 0;  ///< width of the MLP
+  bool qk_norm = false;
+  double norm_eps = 1e-6;
+};
+
+/// The residual stream between blocks, kept as value = sum + delta, so that the next norm adds and
+/// normalises in one pass.
+struct Stream {
+  torch::Tensor sum;    ///< [batch, tokens, dim]
+  torch::Tensor delta;  ///< the same shape, or undefined for none
+
+  /// layer_norm(sum + delta); sum takes delta up.
+  torch::Tensor norm(const torch::Tensor& weight, const torch::Tensor& bias, double eps);
+};
+
+/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)), GELU, full
+/// attention.
+class VitBlock : public torch::nn::Module {
+ public:
+  explicit VitBlock(const BlockShape& shape);
+
+  Stream forward(Stream x, const Rotation& rotation);
+
+  /// Floating-point operations of one forward pass over `tokens` tokens.
+  static double forward_flops(const BlockShape& shape, int64_t tokens);
+
+ private:
+  torch::Tensor attend(const torch::Tensor& x, const Rotation& rotation);
+
+  BlockShape shape_;
+  torch::Tensor norm1_weight_, norm1_bias_, qkv_weight_, qkv_bias_, proj_weight_, proj_bias_;
+  torch::Tensor query_norm_weight_, key_norm_weight_;
+  torch::Tensor norm2_weight_, norm2_bias_, fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_;
+};
+
+/// Sets the parameters of a transformer from (seed, name): matrices as Xavier and cut at two
+/// deviations, vectors whose name ends in "norm...weight" to 1, other vectors to 0.
+void init_transformer(torch::nn::Module& module, uint64_t seed);
+
+}  // namespace craton::model
