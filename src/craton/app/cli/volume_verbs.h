@@ -8,5 +8,7 @@ namespace craton::app {
 void add_volume_ingest(CLI::App& volume);
 void add_volume_info(CLI::App& volume);
 void add_volume_export(CLI::App& volume);
+void add_volume_synth(CLI::App& volume);
+void add_volume_view(CLI::App& volume);
 
 }  // namespace craton::app

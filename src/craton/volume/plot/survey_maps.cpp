@@ -58,7 +58,7 @@ std::vector<int64_t> spread_traces(const std::vector<uint8_t>& live) {
 Section amplitude_map(const Volume& volume, size_t threads) {
   const VolumeInfo& info = volume.info();
   Section s = fold_map(volume);
-  s.title = info.name + ", rms amplitude";
+  s.title = volume_title(volume) + ", rms amplitude";
   std::vector<int64_t> grid;
   int64_t chunks = 1, elements = 1;
   for (size_t d = 0; d < info.axes.size(); ++d) {

@@ -30,6 +30,15 @@ AxisLabels labels_of(const Axis& axis) {
   return {axis.name + unit, c[0], step};
 }
 
+// What a reader calls the volume: the last part of its address; MDIO's own names are those of
+// templates.
+std::string title_of(const VolumeInfo& info) {
+  std::string_view uri = info.uri;
+  while (!uri.empty() && uri.back() == '/') uri.remove_suffix(1);
+  uri = uri.substr(uri.rfind('/') + 1);
+  return uri.empty() ? info.name : std::string(uri);
+}
+
 bool is_prestack(const Axis& axis) {
   return axis.name.find("offset") != std::string::npos ||
          axis.name.find("angle") != std::string::npos;
@@ -118,7 +127,7 @@ Section empty_map(const VolumeInfo& info, const std::string& what) {
   s.rows = m.rows;
   s.columns = m.columns;
   s.values.assign(static_cast<size_t>(m.rows * m.columns), 0);
-  s.title = info.name + ", " + what;
+  s.title = title_of(info) + ", " + what;
   s.down = 0;
   s.across = info.axes.size() > 2 ? 1 : 0;
   s.across_labels = labels_of(info.axes[s.across]);
@@ -128,13 +137,15 @@ Section empty_map(const VolumeInfo& info, const std::string& what) {
 
 }  // namespace
 
+std::string volume_title(const Volume& volume) { return title_of(volume.info()); }
+
 Section read_section(const Volume& volume, const std::vector<Place>& places) {
   const VolumeInfo& info = volume.info();
   const std::vector<int64_t> fixed = fix_axes(info, places);
   const size_t rank = fixed.size();
   std::vector<int64_t> origin(rank), shape(rank, 1), free;
   Section s;
-  s.title = info.name;
+  s.title = title_of(info);
   for (size_t d = 0; d < rank; ++d) {
     if (fixed[d] >= 0) {
       origin[d] = fixed[d];
@@ -178,9 +189,9 @@ Section read_section(const Volume& volume, const std::vector<Place>& places) {
 }
 
 Section live_map(const Volume& volume) {
-  Section s = fold_map(volume);
-  for (float& v : s.values) v = v > 0 ? 1 : 0;
-  s.title = volume.info().name + ", live traces";
+  const Section fold = fold_map(volume);
+  Section s = empty_map(volume.info(), "live traces");
+  for (size_t n = 0; n < s.values.size(); ++n) s.values[n] = fold.values[n] > 0 ? 1 : 0;
   return s;
 }
 

@@ -20,6 +20,9 @@ struct Section {
   Raster raster() const { return {values, rows, columns}; }
 };
 
+/// The last part of the volume's address, for titles.
+std::string volume_title(const Volume& volume);
+
 /// A place on an axis, by the axis' name and coordinate, e.g. {"inline", 1024}.
 using Place = std::pair<std::string, double>;
 

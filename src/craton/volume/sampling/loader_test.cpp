@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <thread>
 
@@ -241,6 +243,40 @@ TEST(Loader, ReadErrorsReachTheOneWhoTakes) {
   loader.expect({0, 1, 2, 3});
   for (const int64_t n : {0, 1, 2, 3, 0}) EXPECT_THROW(take(loader, n), Error);
   EXPECT_EQ(loader.metrics().bytes_held, 0u);
+}
+
+std::filesystem::path test_data() {
+  if (const char* given = std::getenv("CRATON_TEST_DATA")) return given;
+  // The tests run somewhere below the repository.
+  for (auto at = std::filesystem::current_path(); at != at.root_path(); at = at.parent_path()) {
+    if (std::filesystem::exists(at / "shared" / "data" / "mdio_v0")) return at / "shared" / "data";
+  }
+  return {};
+}
+
+// A real survey: windows of its store are its samples, normalised by its statistics.
+TEST(Loader, ReadsAStoredSurvey) {
+  const std::filesystem::path data = test_data();
+  if (data.empty())
+    GTEST_SKIP() << "no ../shared/data beside the repository and no CRATON_TEST_DATA";
+  const std::shared_ptr<const Volume> f3 = open_volume((data / "mdio_v0" / "f3_v0.mdio").string());
+  SamplerSettings s = plain({4, 6, 32});
+  const auto sampler = sampler_of(f3, s);
+  const Normalisation n = sampler->normalisation(0);
+  EXPECT_GT(n.deviation, 0);
+  WindowLoader loader(sampler, {.threads = 1, .budget_bytes = 64 << 20});
+  loader.expect({0, 1, 2, 3, 4, 5, 6, 7});
+  std::vector<float> raw(4 * 6 * 32);
+  for (int64_t k = 0; k < 8; ++k) {
+    const WindowSpec w = sampler->locate(k);
+    f3->read(w.origin, w.shape, raw);
+    const std::vector<float> window = take(loader, k);
+    for (size_t e = 0; e < raw.size(); ++e) {
+      if (raw[e] != 0) {
+        ASSERT_NEAR(window[e], n.apply(raw[e]), 1e-5);
+      }
+    }
+  }
 }
 
 TEST(Loader, RefusesABudgetThatCannotWork) {

@@ -119,6 +119,9 @@ void write_synthetic_volume(std::string_view uri, const SyntheticGeology& geolog
   std::mutex mutex;
   int64_t done = 0;
   runtime::parallel_for(static_cast<size_t>(pieces.count), options.threads, [&](size_t index) {
+    if (options.cancel != nullptr && options.cancel->load()) {
+      fail(ErrorCode::kCancelled, "interrupted; nothing was written");
+    }
     const int64_t samples = write_piece(geology, pieces, static_cast<int64_t>(index), *writer);
     const std::lock_guard lock(mutex);
     done += samples;

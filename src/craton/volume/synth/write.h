@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -15,6 +16,7 @@ struct WriteOptions {
   bool replace = false;
   /// Called with the samples done so far, from any thread, never from two at once.
   std::function<void(int64_t done)> progress;
+  const std::atomic<bool>* cancel = nullptr;  ///< set: ends with Error kCancelled, nothing is left
 };
 
 /// Streams the whole survey into an MDIO store at `uri`; holds at most about 64 MiB per thread, so
