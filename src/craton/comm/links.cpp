@@ -28,21 +28,24 @@ PeerAddress Links::open() {
     if (const auto self = weak.lock()) self->collect();
   });
   address_.host_id = options_.host_id.empty() ? runtime::host_identity() : options_.host_id;
-  const auto watch = [this](int fd, bool local) {
-    loop_->add(fd, EPOLLIN,
-               [self = shared_from_this(), fd, local](uint32_t) { self->accept_all(fd, local); });
+  const auto watch = [this](Listener& listener) {
+    loop_->post([self = shared_from_this(), &listener] {
+      listener.watch_id =
+          self->loop_->add(listener.socket.get(), EPOLLIN,
+                           [self, &listener](uint32_t) { self->accept_all(listener); });
+    });
   };
   if (options_.transport != TransportChoice::kTcp) {
     shared_descriptor_ = segment_->memory().read_only_descriptor();
     address_.local_socket = fmt::format("craton-{:016x}", options_.incarnation);
-    local_listener_ = runtime::listen_local(address_.local_socket);
-    watch(local_listener_.get(), true);
+    local_listener_.socket = runtime::listen_local(address_.local_socket);
+    watch(local_listener_);
   }
   if (options_.transport != TransportChoice::kSharedMemory) {
     address_.tcp_host =
         options_.advertise_host.empty() ? options_.listen_host : options_.advertise_host;
-    tcp_listener_ = runtime::listen_tcp(options_.listen_host, address_.tcp_port);
-    watch(tcp_listener_.get(), false);
+    tcp_listener_.socket = runtime::listen_tcp(options_.listen_host, address_.tcp_port);
+    watch(tcp_listener_);
   }
   return address_;
 }
@@ -60,18 +63,18 @@ void Links::close() {
   }
   calls_.clear();
   dialogs_.clear();
-  local_listener_.reset();
-  tcp_listener_.reset();
+  local_listener_.socket.reset();
+  tcp_listener_.socket.reset();
   changed_.notify_all();
 }
 
 bool Links::uses_shared_memory(const PeerAddress& address) const {
-  return local_listener_.valid() && !address.local_socket.empty() &&
+  return local_listener_.socket.valid() && !address.local_socket.empty() &&
          address.host_id == address_.host_id;
 }
 
 void Links::request(const PeerAddress& address, std::chrono::milliseconds delay) {
-  if (!uses_shared_memory(address) && (!tcp_listener_.valid() || address.tcp_port == 0)) {
+  if (!uses_shared_memory(address) && (!tcp_listener_.socket.valid() || address.tcp_port == 0)) {
     fail(
         ErrorCode::kInvalidArgument,
         "no transport reaches worker {:x} on host {}: shared memory needs one host, TCP an address",

@@ -76,10 +76,15 @@ class Links : public std::enable_shared_from_this<Links> {
     std::shared_ptr<SharedMemoryConnection> shared;
   };
   using DialogPtr = std::shared_ptr<Dialog>;
+  struct Listener {
+    runtime::FileDescriptor socket;
+    bool local;
+    uint64_t watch_id = 0;
+  };
 
   std::vector<std::shared_ptr<Connection>> connections() const;
   bool uses_shared_memory(const PeerAddress& address) const;
-  void accept_all(int listener, bool local);
+  void accept_all(Listener& listener);
   void call(uint64_t incarnation);
   void begin_dialog(const DialogPtr& dialog, uint32_t events);
   void end_dialog(const DialogPtr& dialog);
@@ -98,7 +103,8 @@ class Links : public std::enable_shared_from_this<Links> {
   const std::shared_ptr<LocalSegment> segment_;
   const std::shared_ptr<LandingPool> landing_, staging_;
   PeerAddress address_;
-  runtime::FileDescriptor local_listener_, tcp_listener_, shared_descriptor_;
+  Listener local_listener_{{}, true}, tcp_listener_{{}, false};
+  runtime::FileDescriptor shared_descriptor_;
   std::map<uint64_t, DialogPtr> calls_;   // loop's thread; by incarnation
   std::map<Dialog*, DialogPtr> dialogs_;  // loop's thread
 

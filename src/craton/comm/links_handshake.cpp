@@ -14,17 +14,27 @@
 namespace craton::comm {
 namespace {
 constexpr std::chrono::milliseconds kRetry{5};
+constexpr std::chrono::milliseconds kBreather{50};
 constexpr size_t kMaxDialogs = 4096;
 }  // namespace
 
-void Links::accept_all(int listener, bool local) {
+void Links::accept_all(Listener& listener) {
   while (dialogs_.size() < kMaxDialogs) {
+    auto socket = runtime::accept_connection(listener.socket.get());
+    if (!socket.valid()) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      break;
+    }
     auto dialog = std::make_shared<Dialog>();
-    dialog->socket = runtime::accept_connection(listener);
-    if (!dialog->socket.valid()) return;
-    dialog->local = local;
+    dialog->socket = std::move(socket);
+    dialog->local = listener.local;
     begin_dialog(dialog, EPOLLIN | EPOLLRDHUP);
   }
+  // Out of descriptors, or too many callers at once: they wait a moment in the backlog.
+  loop_->modify(listener.watch_id, 0);
+  loop_->after(kBreather, [self = shared_from_this(), &listener] {
+    self->loop_->modify(listener.watch_id, EPOLLIN);
+  });
 }
 
 void Links::begin_dialog(const DialogPtr& dialog, uint32_t events) {

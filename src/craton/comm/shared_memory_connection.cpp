@@ -296,6 +296,7 @@ void SharedMemoryConnection::wait_released(const Call& call, const Offer& offer)
     call.check();
     if (offer.released.load()) return;
     const bool lost = lost_.load();
+    const bool left = peer_header_->floor.load() > call.generation();
     const uint32_t bell = reader_->head().doorbell.load(std::memory_order_acquire);
     {
       std::lock_guard lock(mutex_);
@@ -303,6 +304,7 @@ void SharedMemoryConnection::wait_released(const Call& call, const Offer& offer)
       if (offer.released.load()) return;
       if (lost) call.throw_lost(why_);
     }
+    if (left) call.throw_ended("the peer left the generation");
     if (Clock::now() >= deadline) call.throw_timeout("waiting for the receiver");
     wait_for_bell(bell, call, deadline);
   }

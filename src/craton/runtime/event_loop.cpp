@@ -10,8 +10,22 @@
 
 #include "craton/base/check.h"
 #include "craton/base/error.h"
+#include "craton/base/log.h"
 
 namespace craton::runtime {
+namespace {
+
+/// An error must not end the thread that all connections live on; who waits for its outcome times
+/// out.
+void guarded(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    log_error("event loop: {}", error.what());
+  }
+}
+
+}  // namespace
 
 EventLoop::EventLoop()
     : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -108,7 +122,7 @@ void EventLoop::run_tasks() {
       timers_.erase(timers_.begin());
     }
   }
-  for (auto& task : due) task();
+  for (auto& task : due) guarded(task);
 }
 
 void EventLoop::run() {
@@ -129,7 +143,7 @@ void EventLoop::run() {
         if (it == entries_.end()) continue;  // removed by a handler of this round
         handler = it->second.handler;
       }
-      (*handler)(events[i].events);
+      guarded([&] { (*handler)(events[i].events); });
     }
     {
       std::lock_guard lock(mutex_);
