@@ -3,11 +3,11 @@
 
 set(CRATON_USES_base "")
 set(CRATON_USES_runtime base)
-set(CRATON_USES_protocol base)
 set(CRATON_USES_recipe base)
 set(CRATON_USES_store base runtime)
 set(CRATON_USES_comm base runtime)
 set(CRATON_USES_cluster base)
+set(CRATON_USES_protocol base cluster)
 set(CRATON_USES_checkpoint base runtime)
 set(CRATON_USES_volume base runtime store)
 set(CRATON_USES_tensor base runtime)

@@ -41,6 +41,19 @@ function(craton_module name)
   endif()
 endfunction()
 
+# craton_protobuf(NAME FILE): compiles a .proto of the module into it; only the module itself sees the generated header.
+function(craton_protobuf name file)
+  set(dir ${CMAKE_SOURCE_DIR}/src/craton/${name})
+  string(REPLACE ".proto" "" stem ${file})
+  set(out ${CMAKE_BINARY_DIR}/generated/${name})
+  file(MAKE_DIRECTORY ${out})
+  add_custom_command(OUTPUT ${out}/${stem}.pb.cc ${out}/${stem}.pb.h
+                     COMMAND protobuf::protoc --proto_path=${dir} --cpp_out=${out} ${file}
+                     DEPENDS ${dir}/${file} VERBATIM)
+  target_sources(craton_${name} PRIVATE ${out}/${stem}.pb.cc ${out}/${stem}.pb.h)
+  target_include_directories(craton_${name} SYSTEM PRIVATE ${out})
+endfunction()
+
 # Modules that use libtorch share the precompiled header of craton_tensor.
 function(craton_torch_module name)
   craton_module(${name} ${ARGN})

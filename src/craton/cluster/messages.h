@@ -106,6 +106,8 @@ struct HeldSums {
 struct Report {
   WorkerId worker;
   Generation generation;
+  Generation took_part_in;  ///< last generation whose decision it had carried out or begun; 0:
+                            ///< none, its copies are empty
   std::vector<CopyState> copies;
   std::optional<CommitResult> last_commit;
   HeldSums held;
