@@ -47,13 +47,16 @@ void read_exactly(int fd, std::span<std::byte> buffer, uint64_t offset, std::str
     const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno(fmt::format("cannot read {} at offset {}", name, offset), errno);
-    if (n == 0) fail(ErrorCode::kCorrupt, "{} ends at byte {}; {} more bytes were expected", name, offset, buffer.size());
+    if (n == 0)
+      fail(ErrorCode::kCorrupt, "{} ends at byte {}; {} more bytes were expected", name, offset,
+           buffer.size());
     buffer = buffer.subspan(static_cast<size_t>(n));
     offset += static_cast<uint64_t>(n);
   }
 }
 
-void write_exactly(int fd, std::span<const std::byte> bytes, uint64_t offset, std::string_view name) {
+void write_exactly(int fd, std::span<const std::byte> bytes, uint64_t offset,
+                   std::string_view name) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
@@ -66,7 +69,8 @@ void write_exactly(int fd, std::span<const std::byte> bytes, uint64_t offset, st
 std::vector<std::byte> read_file(const fs::path& path) {
   const FileDescriptor fd = open_for_reading(path);
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0) fail_errno(fmt::format("cannot stat {}", path.string()), errno);
+  if (::fstat(fd.get(), &info) != 0)
+    fail_errno(fmt::format("cannot stat {}", path.string()), errno);
   std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
   read_exactly(fd.get(), bytes, 0, path.string());
   return bytes;
@@ -80,7 +84,8 @@ std::string read_text(const fs::path& path) {
 void sync_directory(const fs::path& directory) {
   const fs::path target = directory.empty() ? fs::path(".") : directory;
   FileDescriptor fd(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || ::fsync(fd.get()) != 0) fail_errno(fmt::format("cannot sync folder {}", target.string()), errno);
+  if (!fd.valid() || ::fsync(fd.get()) != 0)
+    fail_errno(fmt::format("cannot sync folder {}", target.string()), errno);
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
@@ -90,7 +95,8 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> byte
     if (!fd.valid()) fail_errno(fmt::format("cannot create {}", path.string()), errno);
     write_exactly(fd.get(), bytes, 0, path.string());
     if (::fsync(fd.get()) != 0) fail_errno(fmt::format("cannot write {}", path.string()), errno);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_errno(fmt::format("cannot write {}", path.string()), errno);
+    if (::rename(temporary.c_str(), path.c_str()) != 0)
+      fail_errno(fmt::format("cannot write {}", path.string()), errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
@@ -102,9 +108,20 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
-StagedDirectory::StagedDirectory(fs::path path, bool replace) : path_(std::move(path)), replace_(replace) {
+void append_line(const fs::path& path, std::string_view line) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  const std::string text = std::string(line) + "\n";
+  if (!fd.valid() ||
+      ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    fail_errno(fmt::format("cannot write {}", path.string()), errno);
+  }
+}
+
+StagedDirectory::StagedDirectory(fs::path path, bool replace)
+    : path_(std::move(path)), replace_(replace) {
   while (path_.has_relative_path() && path_.filename().empty()) path_ = path_.parent_path();
-  if (fs::exists(path_) && !replace_) fail(ErrorCode::kAlreadyExists, "{} already exists", path_.string());
+  if (fs::exists(path_) && !replace_)
+    fail(ErrorCode::kAlreadyExists, "{} already exists", path_.string());
   staging_ = path_.string() + ".partial-" + std::to_string(::getpid());
   std::error_code error;
   fs::remove_all(staging_, error);
@@ -127,7 +144,8 @@ void StagedDirectory::commit() {
     committed_ = true;
     fs::remove_all(old);
   } else {
-    if (::rename(staging_.c_str(), path_.c_str()) != 0) fail_errno(fmt::format("cannot create {}", path_.string()), errno);
+    if (::rename(staging_.c_str(), path_.c_str()) != 0)
+      fail_errno(fmt::format("cannot create {}", path_.string()), errno);
     committed_ = true;
   }
   sync_directory(path_.parent_path());
@@ -148,7 +166,8 @@ uint64_t free_bytes(const fs::path& path) {
   fs::path existing = fs::absolute(path);
   while (!fs::exists(existing) && existing.has_relative_path()) existing = existing.parent_path();
   struct statvfs info;
-  if (::statvfs(existing.c_str(), &info) != 0) fail_errno(fmt::format("cannot stat {}", existing.string()), errno);
+  if (::statvfs(existing.c_str(), &info) != 0)
+    fail_errno(fmt::format("cannot stat {}", existing.string()), errno);
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

@@ -33,20 +33,25 @@ FileDescriptor open_for_reading(const std::filesystem::path& path);
 /// Reads exactly buffer.size() bytes at `offset`; Error when the file is shorter.
 void read_exactly(int fd, std::span<std::byte> buffer, uint64_t offset, std::string_view name);
 /// Writes all bytes at `offset`.
-void write_exactly(int fd, std::span<const std::byte> bytes, uint64_t offset, std::string_view name);
+void write_exactly(int fd, std::span<const std::byte> bytes, uint64_t offset,
+                   std::string_view name);
 
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 std::string read_text(const std::filesystem::path& path);
 
-/// Writes under a temporary name beside `path`, syncs and renames: readers see the old file, the new file, never a part.
-/// On failure the temporary file is removed.
+/// Writes under a temporary name beside `path`, syncs and renames: readers see the old file, the
+/// new file, never a part. On failure the temporary file is removed.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Appends `line` and a line end by one write, so that readers see whole lines; makes the file.
+void append_line(const std::filesystem::path& path, std::string_view line);
 
 /// Makes a rename or a new entry in `directory` durable.
 void sync_directory(const std::filesystem::path& directory);
 
-/// A folder that is built under the name PATH.partial-PID and becomes PATH by one rename in `commit`; removed when it never commits.
+/// A folder that is built under the name PATH.partial-PID and becomes PATH by one rename in
+/// `commit`; removed when it never commits.
 class StagedDirectory {
  public:
   /// Error kAlreadyExists when `path` exists and `replace` is false.
@@ -63,7 +68,8 @@ class StagedDirectory {
   bool committed_ = false;
 };
 
-/// A fresh folder below the system's temporary folder, removed with its content; for tests and scratch data.
+/// A fresh folder below the system's temporary folder, removed with its content; for tests and
+/// scratch data.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
