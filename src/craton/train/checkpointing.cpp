@@ -1,0 +1,98 @@
+#include "craton/train/checkpointing.h"
+
+#include <algorithm>
+#include <set>
+
+#include "craton/base/error.h"
+#include "craton/base/fault_point.h"
+#include "craton/parallel/whole_tensors.h"
+
+namespace craton::train {
+namespace {
+
+std::vector<protocol::SavedParameter> saved_parameters(const parallel::FlatLayout& layout) {
+  std::vector<protocol::SavedParameter> out;
+  for (const auto& slot : layout.slots()) out.push_back({slot.name, slot.shape});
+  return out;
+}
+
+}  // namespace
+
+CheckpointSaver::CheckpointSaver(Trainer& trainer, std::filesystem::path root, Announce announce)
+    : trainer_(trainer), root_(std::move(root)), announce_(std::move(announce)) {}
+
+CheckpointSaver::~CheckpointSaver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointSaver::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void CheckpointSaver::save(comm::Communicator& communicator,
+                           const parallel::Assignment& assignment) {
+  wait();
+  const Step step = trainer_.progress().step;
+  auto tensors = parallel::gather_whole_tensors(trainer_.state(), communicator, assignment, step);
+  protocol::CheckpointPart part;
+  part.step = step.value();
+  part.updates = trainer_.progress().updates;
+  part.generation = communicator.generation().value();
+  part.rank = communicator.rank().value();
+  part.world_size = assignment.world_size();
+  part.parameters = saved_parameters(trainer_.layout());
+  const auto staging = checkpoint::staging_folder(root_, part.step, part.generation);
+  thread_ = std::thread([this, part, staging, tensors = std::move(tensors)] {
+    try {
+      CRATON_FAULT_POINT("checkpoint.write");
+      std::vector<checkpoint::ParameterState> states;
+      for (const auto& tensor : tensors) {
+        const auto& slot = trainer_.layout().slots()[tensor.slot];
+        states.push_back({slot.name, slot.shape, "F32", std::as_bytes(std::span(tensor.parameter)),
+                          true, tensor.exp_avg, tensor.exp_avg_sq});
+      }
+      checkpoint::write_part(staging, part.rank, part.world_size, states);
+      CRATON_FAULT_POINT("checkpoint.between");
+      announce_(part);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  });
+}
+
+int64_t load_checkpoint(Trainer& trainer, const std::filesystem::path& path) {
+  const checkpoint::CheckpointReader reader(path);
+  const parallel::FlatLayout& layout = trainer.layout();
+  std::set<std::string> names;
+  for (const auto& slot : layout.slots()) {
+    const checkpoint::ParameterEntry* entry = reader.find(slot.name);
+    if (entry == nullptr || entry->shape != slot.shape) {
+      fail(ErrorCode::kInvalidArgument,
+           "checkpoint {} does not fit the recipe's model: parameter {} is {}; train with the "
+           "model it was made with, or set checkpoint.resume=none",
+           reader.folder().string(), slot.name,
+           entry == nullptr ? "not in it" : "of another shape");
+    }
+    reader.read(checkpoint::StateKind::kParameter, slot.name, 0,
+                trainer.state().parameters().subspan(static_cast<size_t>(slot.offset),
+                                                     static_cast<size_t>(slot.numel)));
+  }
+  for (int64_t c = 0; c < layout.chunk_count(); ++c) {
+    if (!trainer.state().holds(layout.shard_of(c))) continue;
+    const parallel::Extent chunk = layout.chunk(c);
+    for (const auto& slot : layout.slots()) {
+      const int64_t begin = std::max(slot.offset, chunk.offset),
+                    end = std::min(slot.offset + slot.numel, chunk.end());
+      if (begin >= end) continue;
+      const auto length = static_cast<size_t>(end - begin);
+      reader.read(checkpoint::StateKind::kExpAvg, slot.name, begin - slot.offset,
+                  {trainer.state().exp_avg(c) + begin - chunk.offset, length});
+      reader.read(checkpoint::StateKind::kExpAvgSq, slot.name, begin - slot.offset,
+                  {trainer.state().exp_avg_sq(c) + begin - chunk.offset, length});
+    }
+  }
+  return reader.manifest().updates;
+}
+
+}  // namespace craton::train

@@ -1,0 +1,232 @@
+#include "craton/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <unordered_set>
+
+#include "craton/base/error.h"
+#include "craton/base/log.h"
+#include "craton/base/units.h"
+#include "craton/runtime/memory.h"
+#include "craton/train/schedule.h"
+
+namespace craton::train {
+namespace {
+
+constexpr uint64_t kWishStop = 1;
+constexpr uint64_t kWishNextGeneration = 2;
+
+/// All members have heard of the next generation.
+bool leaves_generation(const parallel::StepResult& result) {
+  return (result.every_wish & kWishNextGeneration) != 0;
+}
+
+std::shared_ptr<model::Model> make_model(const recipe::Recipe& recipe) {
+  auto model = model::create_model(recipe.model, recipe.seed);
+  recipe.model.finish();
+  return model;
+}
+
+/// Parameters, gradient and moments of one worker, against what the machine has left.
+void check_memory(const recipe::Recipe& recipe, int64_t parameters) {
+  const double workers = static_cast<double>(recipe.parallel.workers);
+  const double share = recipe.parallel.strategy == "ddp" ? 1.0 : 1.0 / workers;
+  const double needed = static_cast<double>(parameters) * 4 * (2 + 3 * share) * workers;
+  const auto available = static_cast<double>(runtime::available_memory());
+  if (needed > available) {
+    fail(ErrorCode::kResourceExhausted,
+         "the model's {} parameters need {} of training state on this machine, and {} is "
+         "available; use a smaller model, fewer workers here, or parallel.strategy zero2",
+         format_count(static_cast<double>(parameters)), format_bytes(needed),
+         format_bytes(available));
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint)
+    : recipe_(recipe), endpoint_(endpoint), data_(recipe), model_(make_model(recipe)) {
+  lay_out();
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::lay_out() {
+  std::vector<parallel::ParameterSlot> slots;
+  std::vector<torch::Tensor> parameters;
+  std::unordered_set<const void*> seen;  // a tied parameter has several names; the first one counts
+  int64_t total = 0;
+  for (const auto& item : model_->named_parameters()) {
+    if (!item.value().requires_grad() || !seen.insert(item.value().unsafeGetTensorImpl()).second)
+      continue;
+    slots.push_back(
+        {item.key(), item.value().sizes().vec(), 0, 0, model_->decays(item.key(), item.value())});
+    parameters.push_back(item.value());
+    total += item.value().numel();
+  }
+  if (total == 0) fail(ErrorCode::kInvalidArgument, "the model has no trainable parameter");
+  check_memory(recipe_, total);
+  const parallel::FlatLayout layout(std::move(slots), static_cast<int>(recipe_.parallel.shards));
+  state_ = std::make_unique<parallel::ShardedState>(layout, endpoint_);
+  gradients_ = std::make_unique<parallel::GradientBuffers>(
+      layout, parallel::make_buckets(layout, recipe_.parallel.bucket_bytes), endpoint_,
+      static_cast<int32_t>(recipe_.train.micro_batches()));
+  float* flat = state_->parameters().data();
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const auto& slot = layout.slots()[k];
+    const torch::Tensor view = torch::from_blob(flat + slot.offset, slot.shape, torch::kFloat32);
+    torch::NoGradGuard guard;
+    view.copy_(parameters[k]);
+    parameters[k].set_data(view);
+    hooks_.push_back(std::make_unique<tensor::GradientHook>(
+        parameters[k], [this, k](const torch::Tensor& gradient) {
+          gradients_->deliver(k, gradient.data_ptr<float>());
+        }));
+  }
+}
+
+double Trainer::compute(Step step, int32_t micro_batch) {
+  const model::Batch batch = data_.micro_batch(step, micro_batch);
+  const torch::Tensor loss = model_->loss(batch);
+  loss.backward();
+  return loss.item<double>();
+}
+
+double Trainer::validate(parallel::StepEngine& engine, Step step) {
+  torch::NoGradGuard guard;
+  model_->eval();
+  const auto losses = engine.spread(step, data_.validation_size(), [this](int64_t index) {
+    return model_->loss(data_.validation(index)).item<double>();
+  });
+  model_->train();
+  double sum = 0;
+  for (double loss : losses) sum += loss;
+  return sum / static_cast<double>(losses.size());
+}
+
+bool Trainer::due(int64_t every, Step step) const {
+  return every > 0 && (step.value() % every == 0 || step.value() == recipe_.train.steps);
+}
+
+parallel::UpdateRule Trainer::rule(Step step) const {
+  const recipe::OptimizerRecipe& optimizer = recipe_.train.optimizer;
+  return {learning_rate(recipe_.train, step),
+          optimizer.beta1,
+          optimizer.beta2,
+          optimizer.eps,
+          optimizer.weight_decay,
+          recipe_.train.clip_norm};
+}
+
+protocol::StepDone Trainer::describe(const parallel::StepResult& result,
+                                     Generation generation) const {
+  protocol::StepDone done;
+  done.generation = generation.value();
+  done.step = result.step.value();
+  done.applied = result.applied;
+  done.loss = result.loss;
+  done.gradient_norm = result.gradient_norm;
+  done.learning_rate = learning_rate(recipe_.train, result.step);
+  done.compute_seconds = result.compute_seconds;
+  done.reduce_seconds = result.reduce_seconds + result.commit_seconds;
+  done.gather_seconds = result.gather_seconds;
+  done.resident_bytes = runtime::resident_memory();
+  return done;
+}
+
+void Trainer::restore(parallel::StepEngine& engine, Step step) {
+  engine.hold_shards();
+  int64_t updates = 0;
+  if (step.value() > 0) {
+    updates = load_(step);
+  } else {
+    if (progress_.parameters != Step(0)) fill_with_initial_parameters();
+    for (int64_t c = 0; c < layout().chunk_count(); ++c) {
+      if (!state_->holds(layout().shard_of(c))) continue;
+      const auto length = static_cast<size_t>(layout().chunk(c).length);
+      std::fill_n(state_->exp_avg(c), length, 0.0f);
+      std::fill_n(state_->exp_avg_sq(c), length, 0.0f);
+    }
+  }
+  engine.restored(step, updates);
+}
+
+void Trainer::fill_with_initial_parameters() {
+  // Initial values are a function of the seed: a fresh model has them.
+  const auto fresh = make_model(recipe_);
+  const auto& named = fresh->named_parameters();
+  for (const auto& slot : layout().slots()) {
+    const torch::Tensor values = named[slot.name].detach().contiguous();
+    std::copy_n(values.data_ptr<float>(), slot.numel, state_->parameters().data() + slot.offset);
+  }
+}
+
+parallel::StepResult Trainer::run_step(parallel::StepEngine& engine, Step step,
+                                       TrainingListener& listener) {
+  const auto& mine = engine.assignment().computes[static_cast<size_t>(engine.rank().value())];
+  data_.expect(step, mine);
+  parallel::StepWork work;
+  work.rule = rule(step);
+  work.compute = [&](int32_t m) { return compute(step, m); };
+  work.wishes = [&] {
+    return (listener.stop_requested() ? kWishStop : 0) |
+           (listener.next_generation_announced() ? kWishNextGeneration : 0);
+  };
+  work.skips_gather = [&](const parallel::StepResult& result) {
+    return leaves_generation(result) && step.value() < recipe_.train.steps;
+  };
+  return engine.run(step, work);
+}
+
+Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster::Decision& decision,
+                                int training, TrainingListener& listener) {
+  using Clock = std::chrono::steady_clock;
+  parallel::StepEngine engine(*state_, *gradients_, progress_, communicator,
+                              parallel::parse_strategy(recipe_.parallel.strategy), decision,
+                              training);
+  const bool leaving = engine.rank().value() >= training;
+  if (decision.kind == cluster::DecisionKind::kRestore) restore(engine, decision.step);
+  if (const auto rolled = engine.enter(rule(decision.step))) {
+    listener.on_step(describe(*rolled, communicator.generation()));
+    if (leaving) return {Outcome::Kind::kLeft, ""};
+  }
+  bool stopped = false;
+  while (progress_.step.value() < recipe_.train.steps && !stopped) {
+    const Step next = progress_.step.next();
+    const auto started = Clock::now();
+    const double waited = data_.seconds_waited();
+    const auto result = run_step(engine, next, listener);
+    if (leaving) return {Outcome::Kind::kLeft, ""};
+    protocol::StepDone done = describe(result, communicator.generation());
+    done.data_wait_seconds = data_.seconds_waited() - waited;
+    done.seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    const bool last = next.value() == recipe_.train.steps;
+    if (leaves_generation(result) && !last) {
+      listener.on_step(done);
+      return {Outcome::Kind::kNextGeneration, ""};
+    }
+    stopped = (result.any_wish & kWishStop) != 0 && !last;
+    if (data_.validation_size() > 0 && (due(recipe_.train.validate_every, next) || stopped))
+      done.validation_loss = validate(engine, next);
+    listener.on_step(done);
+    if (save_ && (due(recipe_.checkpoint.every, next) || last || stopped))
+      save_(communicator, engine.assignment());
+  }
+  return {stopped ? Outcome::Kind::kStopped : Outcome::Kind::kFinished,
+          engine.state_digest(progress_.step)};
+}
+
+cluster::Report Trainer::report() const {
+  cluster::Report report;
+  report.copies = state_->copies();
+  report.last_commit = progress_.last_commit;
+  report.parameters = progress_.parameters;
+  if (parallel::keeps_sums(parallel::parse_strategy(recipe_.parallel.strategy))) {
+    report.held.step = progress_.step.next();
+    for (int32_t m : gradients_->held()) report.held.ranges.push_back({m, m + 1});
+  }
+  return report;
+}
+
+}  // namespace craton::train

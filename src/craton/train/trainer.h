@@ -1,0 +1,101 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "craton/comm/communicator.h"
+#include "craton/model/model.h"
+#include "craton/parallel/step_engine.h"
+#include "craton/protocol/messages.h"
+#include "craton/recipe/recipe.h"
+#include "craton/tensor/gradient_hooks.h"
+#include "craton/train/training_data.h"
+
+namespace craton::train {
+
+/// What a trainer tells the outside. All calls come from the thread that trains.
+class TrainingListener {
+ public:
+  virtual ~TrainingListener() = default;
+  /// A step is committed and applied.
+  virtual void on_step(const protocol::StepDone& step) = 0;
+  /// Asked before each commit: true ends training after that step, on all workers alike.
+  virtual bool stop_requested() = 0;
+  /// Asked before each commit: a planned next generation has been announced; once all members have
+  /// heard of it they leave this one together.
+  virtual bool next_generation_announced() = 0;
+};
+
+/// Model, data and training state of one worker, over all generations; the step loop.
+class Trainer {
+ public:
+  /// Builds the model, opens the data, lays the parameters out flat. Error when that is not
+  /// possible (unknown model, missing volume, too little memory).
+  Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint);
+  ~Trainer();
+
+  const recipe::Recipe& recipe() const { return recipe_; }
+  model::Model& model() { return *model_; }
+  TrainingData& data() { return data_; }
+  parallel::ShardedState& state() { return *state_; }
+  const parallel::FlatLayout& layout() const { return state_->layout(); }
+
+  struct Outcome {
+    enum class Kind {
+      kFinished,        ///< the recipe's last step is done
+      kStopped,         ///< before that, on request
+      kLeft,            ///< this worker was asked to leave and has
+      kNextGeneration,  ///< the membership changes; report, and come back with the next decision
+    };
+    Kind kind = Kind::kFinished;
+    std::string state_sha256;  ///< finished or stopped: of the whole training state
+  };
+
+  /// Carries out `decision` and trains in this generation until it or the job ends. Ranks below
+  /// `training` train, the others leave. What a member hears of the next generation comes through
+  /// the listener.
+  Outcome train(comm::Communicator& communicator, const cluster::Decision& decision, int training,
+                TrainingListener& listener);
+
+  /// What the operator needs to know for the next generation. Frozen: nothing of the last one
+  /// changes it any more.
+  cluster::Report report() const;
+
+  const parallel::StepProgress& progress() const { return progress_; }
+
+  /// Called when a checkpoint is due, by all training members at the same step.
+  using CheckpointWriter =
+      std::function<void(comm::Communicator& communicator, const parallel::Assignment& assignment)>;
+  void set_checkpoint_writer(CheckpointWriter save) { save_ = std::move(save); }
+  /// Called to fill in parameters and moments of the held shards from the durable checkpoint of a
+  /// step; returns its number of updates.
+  using CheckpointReader = std::function<int64_t(Step step)>;
+  void set_checkpoint_reader(CheckpointReader load) { load_ = std::move(load); }
+
+ private:
+  void lay_out();
+  double compute(Step step, int32_t micro_batch);
+  double validate(parallel::StepEngine& engine, Step step);
+  void restore(parallel::StepEngine& engine, Step step);
+  void fill_with_initial_parameters();
+  parallel::StepResult run_step(parallel::StepEngine& engine, Step step,
+                                TrainingListener& listener);
+  parallel::UpdateRule rule(Step step) const;
+  protocol::StepDone describe(const parallel::StepResult& result, Generation generation) const;
+  bool due(int64_t every, Step step) const;
+
+  const recipe::Recipe recipe_;
+  comm::Endpoint& endpoint_;
+  TrainingData data_;
+  std::shared_ptr<model::Model> model_;
+  std::unique_ptr<parallel::ShardedState> state_;
+  std::unique_ptr<parallel::GradientBuffers> gradients_;
+  std::vector<std::unique_ptr<tensor::GradientHook>> hooks_;
+  CheckpointWriter save_;
+  CheckpointReader load_;
+  parallel::StepProgress progress_;
+};
+
+}  // namespace craton::train

@@ -1,0 +1,101 @@
+#include "craton/train/training_data.h"
+
+#include <algorithm>
+
+namespace craton::train {
+namespace {
+
+/// Steps whose windows are prepared ahead; the loader's byte budget is the real bound.
+constexpr int64_t kStepsAhead = 4;
+constexpr int64_t kFirstValidationNumber = int64_t{1} << 40;
+
+volume::SamplerSettings sampler_settings(const recipe::Recipe& recipe) {
+  volume::SamplerSettings settings;
+  const recipe::DataRecipe& data = recipe.data;
+  settings.window = data.window;
+  settings.stride = data.stride;
+  settings.sections = data.sections;
+  settings.seed = recipe.seed;
+  settings.validation_fraction = data.validation_fraction;
+  settings.validation_count = recipe.train.validation_samples;
+  settings.dead_fraction_limit = data.dead_fraction_limit;
+  settings.clip_deviations = data.clip_deviations;
+  settings.working_set_bytes = data.working_set_bytes;
+  settings.augmentation = {data.augment.flip, data.augment.polarity, data.augment.gain,
+                           data.augment.noise};
+  return settings;
+}
+
+std::vector<volume::SampledVolume> open_volumes(const recipe::Recipe& recipe) {
+  std::vector<volume::SampledVolume> volumes;
+  for (const auto& entry : recipe.data.volumes) {
+    volumes.push_back({volume::open_volume(entry.uri, entry.variable), entry.weight});
+  }
+  return volumes;
+}
+
+}  // namespace
+
+TrainingData::TrainingData(const recipe::Recipe& recipe)
+    : recipe_(recipe),
+      sampler_(
+          std::make_shared<volume::WindowSampler>(open_volumes(recipe), sampler_settings(recipe))),
+      loader_(std::make_unique<volume::WindowLoader>(
+          sampler_, volume::LoaderSettings{static_cast<size_t>(recipe.data.loader_threads),
+                                           recipe.data.prefetch_bytes})) {}
+
+torch::Tensor TrainingData::empty_batch(int64_t rows) const {
+  std::vector<int64_t> shape = {rows};
+  shape.insert(shape.end(), recipe_.data.window.begin(), recipe_.data.window.end());
+  return torch::empty(shape, torch::kFloat32);  // [batch, window...]
+}
+
+model::Batch TrainingData::micro_batch(Step step, int32_t m) {
+  const int64_t rows = recipe_.train.micro_batch;
+  const int64_t first = (step.value() - 1) * recipe_.train.global_batch + m * rows;
+  model::Batch batch;
+  batch.seed = recipe_.seed;
+  batch.input = empty_batch(rows);
+  const auto elements = static_cast<size_t>(sampler_->window_elements());
+  for (int64_t i = 0; i < rows; ++i) {
+    batch.sample_numbers.push_back(first + i);
+    loader_->take(first + i,
+                  {batch.input.data_ptr<float>() + static_cast<size_t>(i) * elements, elements});
+  }
+  return batch;
+}
+
+model::Batch TrainingData::validation(int64_t index) {
+  model::Batch batch;
+  batch.seed = recipe_.seed;
+  batch.training = false;
+  batch.input = empty_batch(1);
+  // Numbers past all training samples: the masks of validation windows are their own, and the same
+  // in every job of a seed.
+  batch.sample_numbers = {kFirstValidationNumber + index};
+  loader_->take_validation(
+      index, {batch.input.data_ptr<float>(), static_cast<size_t>(sampler_->window_elements())});
+  return batch;
+}
+
+int64_t TrainingData::validation_size() const {
+  return recipe_.train.validate_every > 0
+             ? std::min(sampler_->validation_size(), recipe_.train.validation_samples)
+             : 0;
+}
+
+void TrainingData::expect(Step next, const std::vector<int32_t>& micro_batches) {
+  std::vector<int64_t> numbers;
+  const int64_t last = std::min(recipe_.train.steps, next.value() + kStepsAhead - 1);
+  for (int64_t step = next.value(); step <= last; ++step) {
+    for (int32_t m : micro_batches) {
+      for (int64_t i = 0; i < recipe_.train.micro_batch; ++i) {
+        numbers.push_back((step - 1) * recipe_.train.global_batch + m * recipe_.train.micro_batch +
+                          i);
+      }
+    }
+  }
+  loader_->expect(numbers);
+}
+
+}  // namespace craton::train

@@ -1,0 +1,225 @@
+#include "craton/train/worker_main.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "craton/base/error.h"
+#include "craton/base/fault_point.h"
+#include "craton/base/log.h"
+#include "craton/checkpoint/manifest.h"
+#include "craton/tensor/fingerprint.h"
+#include "craton/tensor/threads.h"
+#include "craton/train/agent_link.h"
+#include "craton/train/checkpointing.h"
+#include "craton/train/peak_flops.h"
+#include "craton/train/run_figures.h"
+#include "craton/train/trainer.h"
+
+namespace craton::train {
+namespace {
+
+comm::TransportChoice transport_of(const std::string& name) {
+  if (name == "shared_memory") return comm::TransportChoice::kSharedMemory;
+  if (name == "tcp") return comm::TransportChoice::kTcp;
+  return comm::TransportChoice::kAuto;
+}
+
+std::string node_name() {
+  if (const char* name = std::getenv("CRATON_NODE")) return name;
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+comm::Group to_group(const cluster::Membership& membership, Rank self) {
+  comm::Group group;
+  group.generation = membership.generation;
+  group.self = self;
+  for (const auto& member : membership.members) {
+    const auto a = protocol::parse_address(member.worker.address);
+    group.members.push_back({a.incarnation, a.host_id, a.local_socket, a.tcp_host, a.tcp_port});
+  }
+  return group;
+}
+
+/// One training process from its first word to its agent to its last: through all generations that
+/// it is a member of.
+class Worker : private TrainingListener {
+ public:
+  Worker(const recipe::Recipe& recipe, int control_socket)
+      : recipe_(recipe),
+        endpoint_(endpoint_options(recipe)),
+        link_(control_socket, [this](Generation next) { endpoint_.fence(next); }) {}
+
+  void run() {
+    build();
+    introduce();
+    while (serve_generation()) {
+    }
+  }
+
+  AgentLink& link() { return link_; }
+
+ private:
+  static comm::EndpointOptions endpoint_options(const recipe::Recipe& recipe) {
+    comm::EndpointOptions options;
+    options.transport = transport_of(recipe.parallel.transport);
+    return options;
+  }
+
+  void build() {
+    trainer_ = std::make_unique<Trainer>(recipe_, endpoint_);
+    const std::filesystem::path checkpoints = recipe_.checkpoint.path;
+    saver_ = std::make_unique<CheckpointSaver>(
+        *trainer_, checkpoints, [this](const protocol::CheckpointPart& part) { link_.send(part); });
+    trainer_->set_checkpoint_writer(
+        [this](comm::Communicator& communicator, const parallel::Assignment& assignment) {
+          saver_->save(communicator, assignment);
+        });
+    trainer_->set_checkpoint_reader([this, checkpoints](Step step) {
+      return load_checkpoint(*trainer_, checkpoints / checkpoint::checkpoint_name(step.value()));
+    });
+  }
+
+  void introduce() {
+    const comm::PeerAddress& a = endpoint_.address();
+    protocol::Hello hello;
+    id_ = cluster::WorkerId(a.incarnation);
+    hello.worker = {
+        id_, node_name(),
+        protocol::to_text({a.incarnation, a.host_id, a.local_socket, a.tcp_host, a.tcp_port}),
+        tensor::fingerprint()};
+    hello.parameters = trainer_->layout().numel();
+    hello.tokens_per_sample = trainer_->model().tokens_per_sample();
+    hello.training_flops_per_sample = 3 * trainer_->model().forward_flops_per_sample();
+    hello.peak_flops = measure_peak_flops() * static_cast<double>(recipe_.threads);
+    hello.data = trainer_->data().sampler().describe();
+    link_.send(hello);
+  }
+
+  /// Reports, carries out the decision, trains. False when this worker's work is over.
+  bool serve_generation() {
+    const cluster::Membership membership = link_.await_membership(generation_);
+    generation_ = membership.generation;
+    const auto rank = cluster::rank_of(membership.members, id_);
+    CRATON_FAULT_POINT("report.before");
+    cluster::Report report = trainer_->report();
+    report.worker = id_;
+    report.generation = generation_;
+    report.took_part_in = took_part_in_;
+    link_.send(report);
+    CRATON_FAULT_POINT("report.after");
+    if (!rank) return true;  // fenced: waits to be stopped
+    const auto decision = link_.await_decision(generation_);
+    if (!decision) return true;
+    set_log_name(fmt::format("rank {}", rank->value()));
+    try {
+      CRATON_FAULT_POINT("admit.before");
+      const auto communicator = endpoint_.join(to_group(membership, *rank));
+      CRATON_FAULT_POINT("admit.after");
+      communicator->set_timeout(
+          std::chrono::milliseconds(static_cast<int64_t>(recipe_.parallel.timeout_seconds * 1000)));
+      took_part_in_ = generation_;
+      return conclude(trainer_->train(*communicator, *decision,
+                                      cluster::training_members(membership.members), *this),
+                      *rank);
+    } catch (const Error& e) {
+      if (e.reaction() != Reaction::kReconfigure) throw;
+      log_info("generation {} is over: {}", generation_.value(), e.what());
+      return true;
+    }
+  }
+
+  bool conclude(const Trainer::Outcome& outcome, Rank rank) {
+    using Kind = Trainer::Outcome::Kind;
+    if (outcome.kind == Kind::kLeft) {
+      link_.send(protocol::Left{generation_.value()});
+      return false;
+    }
+    if (outcome.kind == Kind::kNextGeneration) return true;
+    saver_->wait();
+    if (rank == Rank(0))
+      save_run_figures(*trainer_, std::filesystem::path(recipe_.run_folder) / "figures");
+    link_.send(protocol::Done{trainer_->progress().step.value(), outcome.state_sha256,
+                              outcome.kind == Kind::kStopped});
+    return true;  // stays until it is stopped: others may still need its copies
+  }
+
+  void on_step(const protocol::StepDone& step) override { link_.send(step); }
+  bool stop_requested() override { return link_.stop_requested(); }
+  bool next_generation_announced() override { return link_.heard_of_next(generation_); }
+
+  const recipe::Recipe recipe_;
+  comm::Endpoint endpoint_;
+  AgentLink link_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<CheckpointSaver> saver_;
+  cluster::WorkerId id_;
+  Generation generation_{0}, took_part_in_{0};
+};
+
+/// What stopped a worker, in words for its user.
+std::string explain(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.what();
+  } catch (const c10::Error& e) {
+    return e.what_without_backtrace();
+  } catch (const std::bad_alloc&) {
+    return "out of memory; use a smaller model or micro-batch, or fewer workers on this machine";
+  } catch (const std::exception& e) {
+    return fmt::format("internal error: {}", e.what());
+  }
+}
+
+int list_fault_points() {
+  for (const FaultPoint& point : fault_points())
+    fmt::print("{:<26} {}\n", point.name, point.meaning);
+  return 0;
+}
+
+}  // namespace
+
+int worker_main(int argc, char** argv) {
+  CLI::App app("One training process of a Craton job; started by `craton train`.", "craton-worker");
+  std::string recipe_path;
+  int control = -1;
+  bool list = false;
+  app.add_option("--recipe", recipe_path, "The job's recipe, as the agent wrote it");
+  app.add_option("--control-fd", control, "Socket to the agent");
+  app.add_flag("--list-fault-points", list,
+               "Print the places where tests can make the worker fail (CRATON_FAULTS)");
+  CLI11_PARSE(app, argc, argv);
+  if (list) return list_fault_points();
+  if (control < 0 || recipe_path.empty()) {
+    std::fprintf(stderr, "craton-worker: is started by `craton train RECIPE`, not by hand\n");
+    return 2;
+  }
+  // Ctrl-C in a terminal reaches the whole process group; it is the agent that decides what it
+  // means.
+  ::signal(SIGINT, SIG_IGN);
+  std::unique_ptr<Worker> worker;
+  try {
+    if (const char* faults = std::getenv("CRATON_FAULTS")) arm_faults(faults);
+    const recipe::Recipe recipe = recipe::Recipe::load(recipe_path);
+    tensor::set_threads(static_cast<int>(recipe.threads));
+    worker = std::make_unique<Worker>(recipe, control);
+    worker->run();
+    return 0;
+  } catch (...) {
+    const std::string message = explain(std::current_exception());
+    std::fprintf(stderr, "craton-worker: %s\n", message.c_str());
+    try {
+      if (worker) worker->link().send(protocol::Failed{message});
+    } catch (const Error&) {
+    }
+    ::_exit(1);  // the agent takes it from here; other threads may hold anything
+  }
+}
+
+}  // namespace craton::train
