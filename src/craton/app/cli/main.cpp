@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", craton::app::version());
   app.get_formatter()->column_width(34);
   craton::app::add_volume(app);
+  craton::app::add_train(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
