@@ -96,7 +96,7 @@ TEST_P(TransportContract, ManyOperationsFromSeveralThreads) {
 TEST_P(TransportContract, AbortEndsWaitsAndTheNextGenerationWorks) {
   Workers workers(2, GetParam());
   auto comms = workers.join(1, workers.all());
-  auto buffer = workers.endpoint(0).allocate(64 << 20);
+  auto buffer = workers.endpoint(0).allocate(16 << 20);
   const std::span<const std::byte> bytes(buffer.data(), buffer.size());
   const auto send = comms[0]->send(Rank(1), 1, {&bytes, 1});
   std::thread receiver([&] {
