@@ -15,40 +15,11 @@
 #include <vector>
 
 #include "craton/base/error.h"
+#include "craton/control/worker_environment.h"
 
 namespace craton::control {
 namespace fs = std::filesystem;
 namespace {
-
-/// Kernels that pick themselves by processor give other bits on another machine: with `portable`
-/// they are pinned before exec.
-std::vector<std::string> worker_environment(const recipe::Recipe& recipe) {
-  std::vector<std::string> out;
-  static constexpr std::string_view kOwn[] = {"OPENBLAS_CORETYPE=",
-                                              "ATEN_CPU_CAPABILITY=",
-                                              "ONEDNN_MAX_CPU_ISA=",
-                                              "OPENBLAS_NUM_THREADS=",
-                                              "OMP_NUM_THREADS=",
-                                              "OPENBLAS_L2_SIZE=",
-                                              "MALLOC_"};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    if (std::none_of(std::begin(kOwn), std::end(kOwn),
-                     [&](std::string_view name) { return text.starts_with(name); }))
-      out.emplace_back(text);
-  }
-  if (recipe.kernels == "portable") {
-    out.insert(out.end(), {"OPENBLAS_CORETYPE=Haswell", "ATEN_CPU_CAPABILITY=avx2",
-                           "ONEDNN_MAX_CPU_ISA=AVX2"});
-  }
-  out.push_back(fmt::format("OPENBLAS_NUM_THREADS={}", recipe.threads));
-  out.push_back(fmt::format("OMP_NUM_THREADS={}", recipe.threads));
-  // Large tensors come and go every step: without these, each one is mapped, faulted in and
-  // unmapped again.
-  out.insert(out.end(), {"MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=4294967296",
-                         "MALLOC_TOP_PAD_=67108864"});
-  return out;
-}
 
 std::string describe_end(int status) {
   if (WIFSIGNALED(status))
@@ -67,7 +38,7 @@ WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const std::string& pr
   runtime::FileDescriptor log(
       ::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!log.valid()) fail_errno(fmt::format("cannot create {}", log_path_), errno);
-  std::vector<std::string> environment = worker_environment(recipe);
+  std::vector<std::string> environment = worker_environment(recipe.kernels, recipe.threads);
   environment.insert(environment.end(), more_environment.begin(), more_environment.end());
   std::vector<char*> envp;
   for (std::string& entry : environment) envp.push_back(entry.data());

@@ -1,0 +1,39 @@
+#include "craton/control/worker_environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace craton::control {
+
+std::vector<std::string> worker_environment(const std::string& kernels, int64_t threads) {
+  std::vector<std::string> out;
+  static constexpr std::string_view kOwn[] = {"OPENBLAS_CORETYPE=",
+                                              "ATEN_CPU_CAPABILITY=",
+                                              "ONEDNN_MAX_CPU_ISA=",
+                                              "OPENBLAS_NUM_THREADS=",
+                                              "OMP_NUM_THREADS=",
+                                              "OPENBLAS_L2_SIZE=",
+                                              "MALLOC_"};
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (std::none_of(std::begin(kOwn), std::end(kOwn),
+                     [&](std::string_view name) { return text.starts_with(name); }))
+      out.emplace_back(text);
+  }
+  if (kernels == "portable") {
+    out.insert(out.end(), {"OPENBLAS_CORETYPE=Haswell", "ATEN_CPU_CAPABILITY=avx2",
+                           "ONEDNN_MAX_CPU_ISA=AVX2"});
+  }
+  out.push_back(fmt::format("OPENBLAS_NUM_THREADS={}", threads));
+  out.push_back(fmt::format("OMP_NUM_THREADS={}", threads));
+  // Large tensors come and go every step: without these, each one is mapped, faulted in and
+  // unmapped again.
+  out.insert(out.end(), {"MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=4294967296",
+                         "MALLOC_TOP_PAD_=67108864"});
+  return out;
+}
+
+}  // namespace craton::control

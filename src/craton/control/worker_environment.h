@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace craton::control {
+
+/// The environment in which the worker's program runs, as "NAME=value": this process's, with what
+/// decides its kernels set anew. Kernels that pick themselves by processor give other bits on
+/// another machine: with `portable` they are pinned, which only works before exec.
+std::vector<std::string> worker_environment(const std::string& kernels, int64_t threads);
+
+}  // namespace craton::control
