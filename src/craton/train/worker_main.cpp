@@ -16,6 +16,7 @@
 #include "craton/train/agent_link.h"
 #include "craton/train/checkpointing.h"
 #include "craton/train/peak_flops.h"
+#include "craton/train/predict_main.h"
 #include "craton/train/run_figures.h"
 #include "craton/train/trainer.h"
 
@@ -186,6 +187,7 @@ int list_fault_points() {
 }  // namespace
 
 int worker_main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "predict") return predict_main(argc - 1, argv + 1);
   CLI::App app("One training process of a Craton job; started by `craton train`.", "craton-worker");
   std::string recipe_path;
   int control = -1;

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   craton::app::add_volume(app);
   craton::app::add_train(app);
+  craton::app::add_predict(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
