@@ -1,68 +1,20 @@
 // P1: strategies, numbers of workers, transports, and a save and resume in between all end with the
 // same bits.
 
-#include <gtest/gtest.h>
-
-#include "tests/craton_program.h"
+#include "tests/tiny_job.h"
 
 namespace craton::tests {
 namespace {
 
-constexpr const char* kRecipe = R"(
-name: tiny
-seed: 11
-data:
-  volumes: [{uri: survey.mdio}]
-  window: [16, 16, 16]
-  augment: {flip: true, gain: 0.2, noise: 0.1}
-model:
-  kind: sfm
-  patch: [4, 4, 4]
-  mask_ratio: 0.5
-  dim: 32
-  depth: 2
-  heads: 2
-  decoder_dim: 32
-  decoder_depth: 1
-  decoder_heads: 2
-train:
-  steps: 4
-  global_batch: 8
-  micro_batch: 1
-  optimizer: {lr: 1.0e-3}
-  validate_every: 2
-  validation_samples: 4
-parallel: {max_workers: 8, bucket_bytes: 128KiB}
-checkpoint: {every: 0}
-)";
-
 class SameBits : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    program_ = new CratonProgram;
-    const auto made =
-        program_->run({"volume", "synth", "survey.mdio", "--shape", "48,64,64", "--seed", "3"});
-    ASSERT_EQ(made.exit_code, 0) << made.errors;
-    program_->write("tiny.yaml", kRecipe);
-    quiet_ = train("quiet", 1, {});
+    job_ = new TinyJob;
+    quiet_ = job_->digest("quiet", 1, {});
   }
-  static void TearDownTestSuite() { delete program_; }
+  static void TearDownTestSuite() { delete job_; }
 
-  static std::string train(const std::string& name, int workers,
-                           std::vector<std::string> overrides) {
-    std::vector<std::string> arguments = {"train", "tiny.yaml", "--workers",
-                                          std::to_string(workers), "name=" + name};
-    arguments.insert(arguments.end(), overrides.begin(), overrides.end());
-    const auto result = program_->run(arguments);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    const std::string digest = state_digest(result.output);
-    EXPECT_EQ(digest.size(), 64u);
-    const auto json = program_->read_json("runs/" + name + "/result.json");
-    EXPECT_EQ(json["state_sha256"], digest);
-    return digest;
-  }
-
-  static inline CratonProgram* program_ = nullptr;
+  static inline TinyJob* job_ = nullptr;
   static inline std::string quiet_;
 };
 
@@ -71,16 +23,57 @@ TEST_F(SameBits, ForEachStrategyNumberOfWorkersAndTransport) {
     for (const std::string strategy : {"ddp", "zero1", "zero2"}) {
       for (int workers : {1, 2, 3, 4}) {
         const std::string name = strategy + "-" + std::to_string(workers) + "-" + transport;
-        EXPECT_EQ(train(name, workers,
-                        {"parallel.strategy=" + strategy, "parallel.transport=" + transport}),
-                  quiet_)
+        EXPECT_EQ(
+            job_->digest(name, workers,
+                         {"parallel.strategy=" + strategy, "parallel.transport=" + transport}),
+            quiet_)
             << name;
       }
     }
   }
 }
 
-TEST_F(SameBits, AnotherSeedIsAnotherState) { EXPECT_NE(train("other", 1, {"seed=12"}), quiet_); }
+TEST_F(SameBits, AfterSaveAndResumeWithAnotherNumberAndStrategy) {
+  struct Half {
+    int workers;
+    std::string strategy;
+  };
+  const std::vector<std::pair<Half, Half>> cases = {
+      {{4, "zero2"}, {1, "ddp"}}, {{1, "ddp"}, {3, "zero1"}}, {{2, "zero1"}, {4, "zero2"}}};
+  for (const auto& [first, second] : cases) {
+    const std::string name = "resume-" + first.strategy + "-" + second.strategy;
+    EXPECT_EQ(job_->digest(name, first.workers,
+                           {"parallel.strategy=" + first.strategy, "checkpoint.every=2"}),
+              quiet_);
+    // As if the first half had been the end of it.
+    std::filesystem::remove_all(job_->program().folder() / "runs" / name / "checkpoints" /
+                                "step-00000004");
+    const auto resumed = job_->train(
+        name, second.workers, {"parallel.strategy=" + second.strategy, "checkpoint.every=2"});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_NE(resumed.output.find("goes on after step 2"), std::string::npos) << resumed.output;
+    EXPECT_EQ(resumed.output.find("step 2/4"), std::string::npos) << "step 2 was done twice";
+    EXPECT_EQ(state_digest(resumed.output), quiet_) << name;
+  }
+}
+
+TEST_F(SameBits, WithAnyBucketSize) {
+  EXPECT_EQ(
+      job_->digest("small-buckets", 2, {"parallel.bucket_bytes=1", "parallel.strategy=zero2"}),
+      quiet_);
+  EXPECT_EQ(job_->digest("one-bucket", 2, {"parallel.bucket_bytes=64MiB"}), quiet_);
+}
+
+TEST_F(SameBits, AnotherSeedIsAnotherState) {
+  EXPECT_NE(job_->digest("other", 1, {"seed=12"}), quiet_);
+}
+
+TEST_F(SameBits, ACheckpointOfAnotherRecipeIsRefused) {
+  job_->digest("mixed", 1, {"checkpoint.every=2"});
+  const auto result = job_->train("mixed", 1, {"seed=99"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("was made by another recipe"), std::string::npos) << result.errors;
+}
 
 }  // namespace
 }  // namespace craton::tests

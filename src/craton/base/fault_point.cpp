@@ -89,10 +89,9 @@ Fault parse_fault(std::string_view text) {
 
 }  // namespace
 
-void set_fault_position(int32_t rank, int64_t step) {
-  g_rank = rank;
-  g_step = step;
-}
+void set_fault_rank(int32_t rank) { g_rank = rank; }
+
+void set_fault_step(int64_t step) { g_step = step; }
 
 void arm_faults(std::string_view text) {
   std::lock_guard lock(g_mutex);

@@ -21,8 +21,11 @@ struct FaultPoint {
 /// All of them; `craton-worker --list-fault-points` prints this.
 const std::vector<FaultPoint>& fault_points();
 
-/// Where this process is; faults compare themselves with it. Rank -1: not a member yet.
-void set_fault_position(int32_t rank, int64_t step);
+/// Where this process is; faults compare themselves with it. The rank is that of the first
+/// generation that it is a member of, so that a survivor that moves up does not inherit another
+/// one's fault; -1: not a member yet.
+void set_fault_rank(int32_t rank);
+void set_fault_step(int64_t step);
 
 /// Arms from a text as above; throws kInvalidArgument for an unknown point or action. Called once
 /// with the environment's value at the start.
