@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -91,9 +92,15 @@ bool LocalJob::persist(const cluster::LogRecord& record) {
 void LocalJob::start_worker() {
   auto worker = std::make_unique<Worker>();
   worker->number = started_++;
+  // Faults are for the workers that a job begins with: a replacement that failed in the same way
+  // again would tell nothing new.
+  std::vector<std::string> faults;
+  const char* armed = std::getenv("CRATON_FAULTS");
+  if (armed != nullptr && worker->number < recipe_.parallel.workers)
+    faults.push_back(fmt::format("CRATON_FAULTS={}", armed));
   worker->process = std::make_unique<WorkerProcess>(
       recipe_, options_.worker_program, options_.recipe_path,
-      fmt::format("{}/worker-{}.log", recipe_.run_folder, worker->number));
+      fmt::format("{}/worker-{}.log", recipe_.run_folder, worker->number), faults);
   workers_.push_back(std::move(worker));
 }
 

@@ -16,7 +16,8 @@ std::vector<std::string> worker_environment(const std::string& kernels, int64_t 
                                               "OPENBLAS_NUM_THREADS=",
                                               "OMP_NUM_THREADS=",
                                               "OPENBLAS_L2_SIZE=",
-                                              "MALLOC_"};
+                                              "MALLOC_",
+                                              "CRATON_FAULTS="};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     if (std::none_of(std::begin(kOwn), std::end(kOwn),

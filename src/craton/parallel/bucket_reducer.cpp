@@ -290,7 +290,9 @@ void BucketReducer::collect(Task task) {
     }
   }
   CRATON_FAULT_POINT("reduce.collect");
-  messages.clear();  // lets the senders have their memory back
+  for (const auto& message : messages) {
+    if (message) message->release();  // the senders have their memory back; throws when one has left and may have changed it
+  }
   in_flight_.push_back({std::move(task.sends), std::move(task.release)});
   settle(kBucketsInFlight);
 }
@@ -335,6 +337,7 @@ void BucketReducer::receive_slots(size_t bucket) {
                    layout_.chunk(chunks[k]).length * static_cast<int64_t>(sizeof(float)));
       std::memcpy(state_.slot(chunks[k]), piece.data(), piece.size());
     }
+    message->release();
   }
 }
 

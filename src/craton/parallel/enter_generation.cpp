@@ -66,7 +66,7 @@ void StepEngine::restored(Step step, int64_t updates) {
 
 std::optional<StepResult> StepEngine::enter(const UpdateRule& rule) {
   progress_.losses.resize(static_cast<size_t>(micro_batches_));
-  set_fault_position(rank().value(), decision_.step.value());
+  set_fault_step(decision_.step.value());
   const bool forward = decision_.kind == cluster::DecisionKind::kRollForward;
   Entry own;
   own.step = progress_.step.value();
@@ -219,6 +219,7 @@ void StepEngine::receive_copies(const cluster::Transfer& transfer) {
         ++piece;
       }
     }
+    message->release();
     copy.version = Step(header.version);
     copy.digest = header.digest;
     copy.slot.reset();

@@ -88,7 +88,7 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   result.step = step;
   Stopwatch watch;
   start_reducer();
-  set_fault_position(rank().value(), step.value());
+  set_fault_step(step.value());
   progress_.losses.resize(static_cast<size_t>(micro_batches_));
   reducer_->begin(step);
   compute_and_reduce(step, work);
@@ -176,6 +176,7 @@ std::vector<std::vector<std::byte>> StepEngine::exchange(uint64_t operation,
     const auto message = communicator_.receive(Rank(r), operation);
     for (const auto& piece : message->pieces())
       bytes.insert(bytes.end(), piece.begin(), piece.end());
+    message->release();
   }
   for (auto& send : sends) send->wait();
   return all;
@@ -329,6 +330,7 @@ void StepEngine::give_parameters(Phase phase, Step version, const std::vector<Ra
                    static_cast<size_t>(layout_.chunk(chunks[i]).length) * sizeof(float));
       std::memcpy(state_.parameters(chunks[i]), piece.data(), piece.size());
     }
+    message->release();
   }
   progress_.parameters = version;
 }

@@ -188,8 +188,11 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
   const bool leaving = engine.rank().value() >= training;
   if (decision.kind == cluster::DecisionKind::kRestore) restore(engine, decision.step);
   if (const auto rolled = engine.enter(rule(decision.step))) {
-    listener.on_step(describe(*rolled, communicator.generation()));
     if (leaving) return {Outcome::Kind::kLeft, ""};
+    protocol::StepDone done = describe(*rolled, communicator.generation());
+    if (data_.validation_size() > 0 && due(recipe_.train.validate_every, rolled->step))
+      done.validation_loss = validate(engine, rolled->step);
+    listener.on_step(done);
   }
   bool stopped = false;
   while (progress_.step.value() < recipe_.train.steps && !stopped) {

@@ -1,6 +1,7 @@
 #include "craton/train/worker_main.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include "craton/base/fault_point.h"
 #include "craton/base/log.h"
 #include "craton/checkpoint/manifest.h"
+#include "craton/runtime/memory.h"
 #include "craton/tensor/fingerprint.h"
 #include "craton/tensor/threads.h"
 #include "craton/train/agent_link.h"
@@ -118,6 +120,7 @@ class Worker : private TrainingListener {
     const auto decision = link_.await_decision(generation_);
     if (!decision) return true;
     set_log_name(fmt::format("rank {}", rank->value()));
+    if (took_part_in_ == Generation(0)) set_fault_rank(rank->value());
     try {
       CRATON_FAULT_POINT("admit.before");
       const auto communicator = endpoint_.join(to_group(membership, *rank));
@@ -163,6 +166,23 @@ class Worker : private TrainingListener {
   Generation generation_{0}, took_part_in_{0};
 };
 
+constexpr const char* kOutOfMemory =
+    "the model and its training state do not fit in this machine's memory; use a smaller model or "
+    "micro-batch, fewer workers on this machine, or "
+    "parallel.strategy zero2";
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// Private memory beyond this worker's share of the machine is refused at the allocation, where it
+/// can be explained, not by the kernel's killer.
+void limit_memory(const recipe::Recipe& recipe) {
+  constexpr uint64_t kAllowance = uint64_t{1} << 30;
+  const uint64_t share =
+      runtime::available_memory() / static_cast<uint64_t>(recipe.parallel.workers) + kAllowance;
+  const rlimit limit{share, share};
+  ::setrlimit(RLIMIT_DATA, &limit);
+}
+
 /// What stopped a worker, in words for its user.
 std::string explain(const std::exception_ptr& error) {
   try {
@@ -170,9 +190,10 @@ std::string explain(const std::exception_ptr& error) {
   } catch (const Error& e) {
     return e.what();
   } catch (const c10::Error& e) {
-    return e.what_without_backtrace();
+    const std::string what = e.what_without_backtrace();
+    return what.find("allocate memory") == std::string::npos ? first_line(what) : kOutOfMemory;
   } catch (const std::bad_alloc&) {
-    return "out of memory; use a smaller model or micro-batch, or fewer workers on this machine";
+    return kOutOfMemory;
   } catch (const std::exception& e) {
     return fmt::format("internal error: {}", e.what());
   }
@@ -209,6 +230,7 @@ int worker_main(int argc, char** argv) {
   try {
     if (const char* faults = std::getenv("CRATON_FAULTS")) arm_faults(faults);
     const recipe::Recipe recipe = recipe::Recipe::load(recipe_path);
+    limit_memory(recipe);
     tensor::set_threads(static_cast<int>(recipe.threads));
     worker = std::make_unique<Worker>(recipe, control);
     worker->run();
