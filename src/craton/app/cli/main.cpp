@@ -11,7 +11,8 @@ const char* version() { return "craton 0.1.0"; }
 }  // namespace craton::app
 
 int main(int argc, char** argv) {
-  CLI::App app("Craton trains foundation models on large volumes; the same bits whatever happens.", "craton");
+  CLI::App app("Craton trains foundation models on large volumes; the same bits whatever happens.",
+               "craton");
   app.require_subcommand(1);
   app.set_version_flag("--version", craton::app::version());
   app.get_formatter()->column_width(34);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "craton/app/cli/prepare_volumes.h"
 #include "craton/app/cli/verbs.h"
 #include "craton/base/error.h"
 #include "craton/checkpoint/checkpoint.h"
@@ -58,6 +59,9 @@ void train(const TrainOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (options.workers != 0)
     overrides.push_back(fmt::format("parallel.workers={}", options.workers));
+  const std::vector<std::string> made =
+      prepare_volumes(recipe::Recipe::load(options.recipe, overrides));
+  overrides.insert(overrides.end(), made.begin(), made.end());
   const recipe::Recipe recipe = recipe::Recipe::load(options.recipe, overrides);
   const int64_t first_step = find_resume_step(recipe);
   fs::create_directories(recipe.run_folder);

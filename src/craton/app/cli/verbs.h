@@ -4,7 +4,8 @@
 
 namespace craton::app {
 
-/// Each verb of the command line adds its subcommand, options, help with examples, and callback. One file per verb.
+/// Each verb of the command line adds its subcommand, options, help with examples, and callback.
+/// One file per verb.
 void add_volume(CLI::App& app);
 void add_train(CLI::App& app);
 void add_predict(CLI::App& app);

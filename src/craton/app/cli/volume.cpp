@@ -4,7 +4,8 @@
 namespace craton::app {
 
 void add_volume(CLI::App& app) {
-  CLI::App* volume = app.add_subcommand("volume", "Make, convert, inspect and draw seismic volumes");
+  CLI::App* volume =
+      app.add_subcommand("volume", "Make, convert, inspect and draw seismic volumes");
   volume->require_subcommand(1);
   add_volume_synth(*volume);
   add_volume_ingest(*volume);

@@ -1,0 +1,50 @@
+#include "craton/app/cli/prepare_volumes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "craton/base/error.h"
+#include "craton/volume/segy/ingest.h"
+
+namespace craton::app {
+namespace {
+namespace fs = std::filesystem;
+
+bool is_segy(const std::string& uri) {
+  std::string extension = fs::path(uri).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return extension == ".sgy" || extension == ".segy";
+}
+
+fs::path local_path(const std::string& uri) {
+  constexpr std::string_view kScheme = "file://";
+  return uri.starts_with(kScheme) ? uri.substr(kScheme.size()) : uri;
+}
+
+}  // namespace
+
+std::vector<std::string> prepare_volumes(const recipe::Recipe& recipe) {
+  std::vector<std::string> overrides;
+  for (size_t k = 0; k < recipe.data.volumes.size(); ++k) {
+    if (!is_segy(recipe.data.volumes[k].uri)) continue;
+    const fs::path file = local_path(recipe.data.volumes[k].uri);
+    if (!fs::exists(file))
+      fail(ErrorCode::kNotFound, "there is no SEG-Y file {} (data.volumes.{}.uri)", file.string(),
+           k);
+    const fs::path target = fs::absolute("volumes") / (file.stem().string() + ".mdio");
+    if (!fs::exists(target) || fs::last_write_time(target) < fs::last_write_time(file)) {
+      fmt::print("making {} from {}\n", fs::proximate(target).string(), file.string());
+      std::fflush(stdout);
+      volume::segy::IngestOptions options;
+      options.replace = true;
+      const std::vector<fs::path> files = {file};
+      volume::segy::ingest(files, target.string(), options);
+    }
+    overrides.push_back(fmt::format("data.volumes.{}.uri={}", k, target.string()));
+  }
+  return overrides;
+}
+
+}  // namespace craton::app
