@@ -2,73 +2,83 @@
 
 #include <cmath>
 
-// One body for each vector width, picked at load time. No contraction (see CMakeLists.txt), so all
-// give the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define CRATON_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CRATON_VECTOR_CLONES
-#endif
+#include "craton/tensor/adamw_kernel.h"
+#include "craton/tensor/processor.h"
 
 namespace craton::tensor {
 namespace {
 
-struct Factors {
-  float decay, beta1, rest1, beta2, rest2, inverse_correction2, epsilon, step_size, gradient_scale;
-};
+constexpr size_t kBlock = 16;
 
-CRATON_VECTOR_CLONES
-void update(float* __restrict p, float* __restrict m, float* __restrict v,
-            const float* __restrict g, size_t n, const Factors& factors) {
-  const Factors f = factors;
-  for (size_t i = 0; i < n; ++i) {
-    const float gradient = g[i] * f.gradient_scale;
-    const float first = f.beta1 * m[i] + f.rest1 * gradient;
-    const float second = f.beta2 * v[i] + f.rest2 * (gradient * gradient);
-    m[i] = first;
-    v[i] = second;
-    const float denominator = __builtin_sqrtf(second) * f.inverse_correction2 + f.epsilon;
-    p[i] = p[i] * f.decay - f.step_size * (first / denominator);
-  }
-}
-
-CRATON_VECTOR_CLONES
-void square_sums(const float* values, size_t blocks, double* sums) {
-  double s[8] = {};
-  for (size_t b = 0; b < blocks; ++b) {
-    for (int k = 0; k < 8; ++k) {
-      const double x = values[8 * b + static_cast<size_t>(k)];
-      s[k] += x * x;
-    }
-  }
-  for (int k = 0; k < 8; ++k) sums[k] = s[k];
-}
+/// How many of n elements the vector loops take.
+size_t vector_part(size_t n) { return vector_kernels() ? n / kBlock * kBlock : 0; }
 
 }  // namespace
 
-void adamw_update(float* parameter, float* exp_avg, float* exp_avg_sq, const float* gradient,
-                  size_t n, const AdamWStep& step) {
-  const auto t = static_cast<double>(step.step);
-  const double correction1 = 1 - std::pow(step.beta1, t);
-  const double correction2 = 1 - std::pow(step.beta2, t);
-  Factors f;
-  f.decay = static_cast<float>(1 - step.learning_rate * step.weight_decay);
-  f.beta1 = static_cast<float>(step.beta1);
-  f.rest1 = static_cast<float>(1 - step.beta1);
-  f.beta2 = static_cast<float>(step.beta2);
-  f.rest2 = static_cast<float>(1 - step.beta2);
-  f.inverse_correction2 = static_cast<float>(1 / std::sqrt(correction2));
-  f.epsilon = static_cast<float>(step.epsilon);
-  f.step_size = static_cast<float>(step.learning_rate / correction1);
-  f.gradient_scale = static_cast<float>(step.gradient_scale);
-  update(parameter, exp_avg, exp_avg_sq, gradient, n, f);
+AdamWFactors adamw_factors(const AdamWStep& step) {
+  const double t = double(step.step);
+  return {.gradient_scale = float(step.gradient_scale),
+          .decay = float(1 - step.learning_rate * step.weight_decay),
+          .beta1 = float(step.beta1),
+          .rest1 = float(1 - step.beta1),
+          .beta2 = float(step.beta2),
+          .rest2 = float(1 - step.beta2),
+          .inverse_correction2 = float(1 / std::sqrt(1 - std::pow(step.beta2, t))),
+          .epsilon = float(step.epsilon),
+          .step_size = float(step.learning_rate / (1 - std::pow(step.beta1, t)))};
 }
 
-double sum_of_squares(const float* values, size_t n) {
-  double s[8];
-  square_sums(values, n / 8, s);
-  for (size_t i = n / 8 * 8; i < n; ++i) s[i % 8] += double{values[i]} * double{values[i]};
-  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+bool plain_adamw(float* param, float* m, float* v, const float* grad, size_t n,
+                 const AdamWFactors& s) {
+  bool finite = true;
+  for (size_t i = 0; i < n; ++i) {
+    const float g = grad[i] * s.gradient_scale;
+    m[i] = s.beta1 * m[i] + s.rest1 * g;
+    v[i] = s.beta2 * v[i] + s.rest2 * (g * g);
+    const float root = std::sqrt(v[i]) * s.inverse_correction2 + s.epsilon;
+    param[i] = s.decay * param[i] - s.step_size * (m[i] / root);
+    finite &= std::isfinite(param[i]);
+  }
+  return finite;
+}
+
+void plain_squares(const float* x, size_t n, double* sums) {
+  for (size_t i = 0; i < n; ++i) sums[i % kBlock] += double(x[i]) * double(x[i]);
+}
+
+bool adamw_update(float* parameter, float* exp_avg, float* exp_avg_sq, const float* gradient,
+                  size_t n, const AdamWStep& step) {
+  const AdamWFactors factors = adamw_factors(step);
+  const size_t done = vector_part(n);
+  const bool finite =
+      done == 0 || avx2_adamw(parameter, exp_avg, exp_avg_sq, gradient, done, factors);
+  return plain_adamw(parameter + done, exp_avg + done, exp_avg_sq + done, gradient + done, n - done,
+                     factors) &&
+         finite;
+}
+
+double sum_of_squares(const float* x, size_t n) {
+  double sums[kBlock] = {};
+  const size_t done = vector_part(n);
+  if (done > 0) avx2_squares(x, done, sums);
+  plain_squares(x + done, n - done, sums);
+  for (size_t half = kBlock / 2; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+void add(float* out, const float* a, const float* b, size_t n) {
+  const size_t done = vector_part(n);
+  if (done > 0) avx2_add(out, a, b, done);
+  for (size_t i = done; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+bool all_finite(const float* x, size_t n) {
+  const size_t done = vector_part(n);
+  bool finite = done == 0 || avx2_all_finite(x, done);
+  for (size_t i = done; i < n; ++i) finite &= std::isfinite(x[i]);
+  return finite;
 }
 
 }  // namespace craton::tensor

@@ -4,65 +4,124 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
-#include "craton/base/philox.h"
+#include "craton/tensor/adamw_kernel.h"
+#include "craton/tensor/processor.h"
 #include "craton/tensor/torch.h"
 
 namespace craton::tensor {
 namespace {
 
-std::vector<float> random_values(size_t n, uint64_t stream) {
-  const Philox random(1, RandomPurpose::kTest, stream);
-  std::vector<float> out(n);
-  for (size_t i = 0; i < n; ++i) out[i] = static_cast<float>(random.normal(i));
-  return out;
+std::vector<float> random_floats(size_t n, unsigned seed, float scale = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> x(n);
+  for (float& value : x) value = normal(generator);
+  return x;
+}
+
+struct State {
+  std::vector<float> param, m, v;
+};
+
+State start(size_t n) {
+  State s{random_floats(n, 1), random_floats(n, 2, 0.1f), random_floats(n, 3, 0.1f)};
+  for (float& v : s.v) v *= v;
+  return s;
+}
+
+TEST(AdamW, VectorsHaveTheBitsOfThePlainLoop) {
+  const size_t n = 1003;
+  State a = start(n), b = start(n);
+  for (int64_t step = 1; step <= 3; ++step) {
+    const auto grad = random_floats(n, 10 + unsigned(step), step == 2 ? 1e-20f : 3);
+    const AdamWStep s{1e-3, 0.9, 0.95, 1e-8, 0.05, 0.37, step};
+    EXPECT_TRUE(adamw_update(a.param.data(), a.m.data(), a.v.data(), grad.data(), n, s));
+    EXPECT_TRUE(
+        plain_adamw(b.param.data(), b.m.data(), b.v.data(), grad.data(), n, adamw_factors(s)));
+  }
+  EXPECT_EQ(a.param, b.param);
+  EXPECT_EQ(a.m, b.m);
+  EXPECT_EQ(a.v, b.v);
+}
+
+TEST(AdamW, PiecesHaveTheBitsOfTheWhole) {
+  const size_t n = 500;
+  State a = start(n), b = start(n);
+  const auto grad = random_floats(n, 4);
+  const AdamWStep s{1e-3, 0.9, 0.999, 1e-8, 0.1, 1, 5};
+  adamw_update(a.param.data(), a.m.data(), a.v.data(), grad.data(), n, s);
+  for (size_t i = 0; i < n;) {
+    const size_t piece = std::min<size_t>(n - i, 37);
+    adamw_update(b.param.data() + i, b.m.data() + i, b.v.data() + i, grad.data() + i, piece, s);
+    i += piece;
+  }
+  EXPECT_EQ(a.param, b.param);
 }
 
 TEST(AdamW, FollowsLibtorch) {
-  const size_t n = 1003;
-  auto p = random_values(n, 1);
-  std::vector<float> m(n, 0), v(n, 0);
-  torch::Tensor reference = torch::tensor(p).requires_grad_();
-  torch::optim::AdamW optimizer(
-      {reference}, torch::optim::AdamWOptions(1e-2).betas({0.9, 0.95}).eps(1e-8).weight_decay(0.1));
-  AdamWStep numbers{1e-2, 0.9, 0.95, 1e-8, 0.1, 1, 0};
-  for (int t = 1; t <= 5; ++t) {
-    const auto g = random_values(n, 10 + static_cast<uint64_t>(t));
-    reference.mutable_grad() = torch::tensor(g);
-    optimizer.step();
-    numbers.step = t;
-    adamw_update(p.data(), m.data(), v.data(), g.data(), n, numbers);
+  const int64_t n = 333;
+  torch::Tensor param = torch::tensor(random_floats(n, 1)).requires_grad_();
+  State ours{random_floats(n, 1), std::vector<float>(n), std::vector<float>(n)};
+  torch::optim::AdamW peer(
+      {param},
+      torch::optim::AdamWOptions(1e-2).betas(std::make_tuple(0.9, 0.95)).weight_decay(0.05));
+  for (int64_t step = 1; step <= 5; ++step) {
+    const auto grad = random_floats(n, 20 + unsigned(step));
+    param.mutable_grad() = torch::tensor(grad) * 0.5;
+    peer.step();
+    adamw_update(ours.param.data(), ours.m.data(), ours.v.data(), grad.data(), n,
+                 AdamWStep{1e-2, 0.9, 0.95, 1e-8, 0.05, 0.5, step});
   }
-  EXPECT_LT((torch::tensor(p) - reference.detach()).abs().max().item<float>(), 1e-6f);
+  EXPECT_LE((param.detach() - torch::tensor(ours.param)).abs().max().item<float>(), 1e-6f);
 }
 
-TEST(AdamW, BitsDoNotDependOnWhereARangeIsCut) {
-  const size_t n = 517;
-  const auto g = random_values(n, 2);
-  auto whole = random_values(n, 3), cut = whole;
-  std::vector<float> m1(n, 0), v1(n, 0), m2(n, 0), v2(n, 0);
-  const AdamWStep numbers{3e-3, 0.9, 0.95, 1e-8, 0.05, 0.125, 7};
-  adamw_update(whole.data(), m1.data(), v1.data(), g.data(), n, numbers);
-  size_t at = 0;
-  for (size_t length : {1, 2, 3, 100, 8, 403}) {
-    adamw_update(cut.data() + at, m2.data() + at, v2.data() + at, g.data() + at, length, numbers);
-    at += length;
+TEST(AdamW, SaysWhenAParameterIsNotFinite) {
+  for (const size_t bad : {0u, 17u, 40u}) {
+    State s = start(41);
+    auto grad = random_floats(41, 4);
+    grad[bad] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_FALSE(adamw_update(s.param.data(), s.m.data(), s.v.data(), grad.data(), 41,
+                              AdamWStep{1e-3, 0.9, 0.999, 1e-8, 0, 1, 1}));
   }
-  ASSERT_EQ(at, n);
-  EXPECT_EQ(whole, cut);
-  EXPECT_EQ(v1, v2);
 }
 
-TEST(SumOfSquares, IsExactOrderedAndShowsWhatIsNotFinite) {
-  auto values = random_values(1000, 4);
-  long double exact = 0;
-  for (float x : values) exact += static_cast<long double>(x) * x;
-  EXPECT_NEAR(sum_of_squares(values.data(), values.size()), static_cast<double>(exact), 1e-10);
-  values[999] = std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(std::isinf(sum_of_squares(values.data(), values.size())));
-  values[3] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(sum_of_squares(values.data(), values.size())));
+TEST(SumOfSquares, HasOneValueOnEveryPath) {
+  for (const size_t n : {0u, 1u, 15u, 16u, 1000u, 16384u}) {
+    const auto x = random_floats(n, unsigned(n), 100);
+    const double vectors = sum_of_squares(x.data(), n);
+    use_portable_kernels(true);
+    const double plain = sum_of_squares(x.data(), n);
+    use_portable_kernels(false);
+    EXPECT_EQ(vectors, plain);
+    double reference = 0;
+    for (const float value : x) reference += double(value) * value;
+    EXPECT_NEAR(vectors, reference, 1e-12 * reference);
+  }
+}
+
+TEST(SumOfSquares, ShowsWhatIsNotFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const size_t at : {0u, 20u, 32u}) {
+      std::vector<float> x(33, 1.0f);
+      EXPECT_TRUE(all_finite(x.data(), x.size()));
+      x[at] = bad;
+      EXPECT_FALSE(std::isfinite(sum_of_squares(x.data(), x.size())));
+      EXPECT_FALSE(all_finite(x.data(), x.size()));
+    }
+  }
+  const std::vector<float> largest(64, std::numeric_limits<float>::max());
+  EXPECT_TRUE(std::isfinite(sum_of_squares(largest.data(), largest.size())));
+}
+
+TEST(Add, MayWriteOverAnInput) {
+  auto a = random_floats(100, 1);
+  const auto b = random_floats(100, 2), before = a;
+  add(a.data(), a.data(), b.data(), a.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i], before[i] + b[i]);
 }
 
 }  // namespace

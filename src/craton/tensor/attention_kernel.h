@@ -151,14 +151,15 @@ struct AttentionKernel {
       return keys % kPanel == 0 && !visible && first.low == 0 && first.high == keys &&
              last.low == 0 && last.high == keys;
     }
-    /// Sets what query i does not see in scores of keys [begin, end) to -inf.
-    void hide(const AttentionMask& m, int64_t i, T* scores, int64_t begin, int64_t end) const {
+    /// Sets what query i does not see among the scores of keys [begin, end) to `value`.
+    void hide(const AttentionMask& m, int64_t i, T* scores, int64_t begin, int64_t end,
+              T value) const {
       const Range r = visible_keys(m, position + i, first_key, keys);
-      for (int64_t j = begin; j < least(r.low, end); ++j) scores[j - begin] = -kInfinity;
-      for (int64_t j = most(r.high, begin); j < end; ++j) scores[j - begin] = -kInfinity;
+      for (int64_t j = begin; j < least(r.low, end); ++j) scores[j - begin] = value;
+      for (int64_t j = most(r.high, begin); j < end; ++j) scores[j - begin] = value;
       if (visible) {
         for (int64_t j = begin; j < least(keys, end); ++j) {
-          if (!visible[j]) scores[j - begin] = -kInfinity;
+          if (!visible[j]) scores[j - begin] = value;
         }
       }
     }
@@ -176,13 +177,13 @@ struct AttentionKernel {
 
   static int64_t forward_workspace(const AttentionShape& s) {
     const int64_t keys = least(round_up(s.keys, kPanel), kSegment);
-    return padded_dim(s) * (2 * keys + 2 * kBlock) + kBlock * kScoreStride + 3 * kBlock;
+    return padded_dim(s) * (2 * keys + 2 * kBlock) + kBlock * kScoreStride + 4 * kBlock;
   }
 
   struct Forward {
     const AttentionForwardCall<T>& call;
     int64_t dim, panels;
-    T *key_panels, *value_panels, *query, *out, *scores, *row_max, *row_sum, *alpha;
+    T *key_panels, *value_panels, *query, *out, *scores, *row_max, *row_sum, *alpha, *base;
     int64_t segment_rows = 0;
 
     Forward(const AttentionForwardCall<T>& c, T* work)
@@ -196,6 +197,7 @@ struct AttentionKernel {
       row_max = scores + kBlock * kScoreStride;
       row_sum = row_max + kBlock;
       alpha = row_sum + kBlock;
+      base = alpha + kBlock;
     }
 
     void run(int64_t batch, int64_t kv_head) {
@@ -259,11 +261,7 @@ struct AttentionKernel {
           t.store(scores + i * kScoreStride + j, kScoreStride);
         }
       }
-      const bool whole = pair.whole(call.mask);
-      for (int64_t i = 0; i < rows; ++i) {
-        if (!whole) pair.hide(call.mask, i, scores + i * kScoreStride, 0, columns);
-        softmax_row(i, columns);
-      }
+      softmax(pair, rows, columns);
       for (int64_t p = 0; p < panels; ++p) {
         for (int64_t i = 0; i < rows; i += kRows) {
           T* to = out + (p * kBlock + i) * kPanel;
@@ -283,31 +281,51 @@ struct AttentionKernel {
       }
     }
 
-    void softmax_row(int64_t i, int64_t columns) {
-      T* row = scores + i * kScoreStride;
-      V m0 = V::load(row), m1 = V::load(row + kWidth);
-      for (int64_t j = kPanel; j < columns; j += kPanel) {
-        m0 = maximum(m0, V::load(row + j));
-        m1 = maximum(m1, V::load(row + j + kWidth));
+    /// Turns scores into probabilities relative to the new maximum of each row; alpha is what that
+    /// costs the sums so far.
+    void softmax(const Pair& pair, int64_t rows, int64_t columns) {
+      const bool whole = pair.whole(call.mask);
+      for (int64_t i = 0; i < rows; ++i) {
+        T* row = scores + i * kScoreStride;
+        if (!whole) pair.hide(call.mask, i, row, 0, columns, -kInfinity);
+        V m0 = V::load(row), m1 = V::load(row + kWidth);
+        for (int64_t j = kPanel; j < columns; j += kPanel) {
+          m0 = maximum(m0, V::load(row + j));
+          m1 = maximum(m1, V::load(row + j + kWidth));
+        }
+        const T block_max = max_lane(maximum(m0, m1));
+        const T old_max = row_max[i];
+        row_max[i] = block_max > old_max ? block_max : old_max;
+        base[i] = row_max[i] == -kInfinity ? T(0) : row_max[i];
+        alpha[i] = old_max - base[i];
       }
-      const T block_max = max_lane(maximum(m0, m1));
-      const T new_max = block_max > row_max[i] ? block_max : row_max[i];
-      const T base = new_max == -kInfinity ? T(0) : new_max;
-      const V shift = V::set(base);
-      V s0 = V::zero(), s1 = V::zero();
-      for (int64_t j = 0; j < columns; j += kPanel) {
-        const V p0 = power_of_two(V::load(row + j) - shift);
-        const V p1 = power_of_two(V::load(row + j + kWidth) - shift);
-        p0.store(row + j);
-        p1.store(row + j + kWidth);
-        s0 = s0 + p0;
-        s1 = s1 + p1;
+      for (int64_t i = 0; i < rows; i += kPanel) {
+        V change[2] = {V::load(alpha + i), V::load(alpha + i + kWidth)};
+        powers_of_two(change);
+        change[0].store(alpha + i);
+        change[1].store(alpha + i + kWidth);
       }
-      T lanes[kWidth];
-      power_of_two(V::set(row_max[i] - base)).store(lanes);
-      alpha[i] = lanes[0];
-      row_max[i] = new_max;
-      row_sum[i] = row_sum[i] * alpha[i] + sum_lanes(s0 + s1);
+      for (int64_t i = 0; i < rows; ++i) {
+        T* row = scores + i * kScoreStride;
+        const V shift = V::set(base[i]);
+        V s0 = V::zero(), s1 = V::zero();
+        for (int64_t j = 0; j < columns; j += kPanel) {
+          V p[2] = {V::load(row + j) - shift, V::load(row + j + kWidth) - shift};
+          powers_of_two(p);
+          if (!whole) {
+            p[0].store(row + j);
+            p[1].store(row + j + kWidth);
+            pair.hide(call.mask, i, row + j, j, j + kPanel, 0);
+            p[0] = V::load(row + j);
+            p[1] = V::load(row + j + kWidth);
+          }
+          p[0].store(row + j);
+          p[1].store(row + j + kWidth);
+          s0 = s0 + p[0];
+          s1 = s1 + p[1];
+        }
+        row_sum[i] = row_sum[i] * alpha[i] + sum_lanes(s0 + s1);
+      }
     }
   };
 
@@ -442,17 +460,19 @@ struct AttentionKernel {
       t.clear();
       t.multiply_channels(query + (first + i) * kPanel, segment_rows * kPanel, key_panels + j * dim,
                           panels);
-      if (!whole) {
-        t.store(probability, kScoreStride);
-        for (int64_t r = 0; r < kRows; ++r)
-          pair.hide(call.mask, i + r, probability + r * kScoreStride, j, j + kPanel);
-        t.load(probability, kScoreStride);
-      }
 #pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
         const V shift = V::set(lse[first + i + r]);
-        power_of_two(t.c[r][0] - shift).store(probability + r * kScoreStride);
-        power_of_two(t.c[r][1] - shift).store(probability + r * kScoreStride + kWidth);
+        t.c[r][0] = t.c[r][0] - shift;
+        t.c[r][1] = t.c[r][1] - shift;
+        powers_of_two(t.c[r]);
+        t.c[r][0].store(probability + r * kScoreStride);
+        t.c[r][1].store(probability + r * kScoreStride + kWidth);
+      }
+      if (!whole) {
+        for (int64_t r = 0; r < kRows; ++r) {
+          pair.hide(call.mask, i + r, probability + r * kScoreStride, j, j + kPanel, 0);
+        }
       }
       t.clear();
       t.multiply_channels(d_out + (first + i) * kPanel, segment_rows * kPanel,

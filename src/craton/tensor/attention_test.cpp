@@ -172,5 +172,138 @@ TEST_P(AttentionCases, FloatIsWithinRounding) {
 INSTANTIATE_TEST_SUITE_P(All, AttentionCases, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST_P(AttentionCases, GradientEqualsFiniteDifferences) {
+  const Inputs in = make_inputs(GetParam(), torch::kDouble);
+  const Results r = differentiate(attention, in, torch::kDouble);
+  const auto loss = [&](const Tensor& q, const Tensor& k, const Tensor& v,
+                        const AttentionOptions& o) {
+    return (attention(q, k, v, o) * in.d_out).sum().item<double>();
+  };
+  const Tensor eq = torch::randn_like(in.q), ek = torch::randn_like(in.k),
+               ev = torch::randn_like(in.v);
+  AttentionOptions above = in.options, below = in.options;
+  double expected = ((r.dq * eq).sum() + (r.dk * ek).sum() + (r.dv * ev).sum()).item<double>();
+  const double step = 1e-6;
+  if (GetParam().sinks) {
+    const Tensor es = torch::randn_like(in.options.sinks);
+    above.sinks = in.options.sinks + step * es;
+    below.sinks = in.options.sinks - step * es;
+    expected += (r.d_sinks * es).sum().item<double>();
+  }
+  const double numeric = (loss(in.q + step * eq, in.k + step * ek, in.v + step * ev, above) -
+                          loss(in.q - step * eq, in.k - step * ek, in.v - step * ev, below)) /
+                         (2 * step);
+  EXPECT_NEAR(numeric, expected, 1e-6 * std::max(1.0, std::abs(expected)));
+}
+
+TEST_P(AttentionCases, BitsDoNotDependOnThreads) {
+  const Inputs in = make_inputs(GetParam(), torch::kFloat);
+  set_threads(1);
+  const Results one = differentiate(attention, in, torch::kFloat);
+  set_threads(3);
+  const Results three = differentiate(attention, in, torch::kFloat);
+  set_threads(1);
+  EXPECT_TRUE(torch::equal(one.out, three.out));
+  EXPECT_TRUE(torch::equal(one.dq, three.dq));
+  EXPECT_TRUE(torch::equal(one.dk, three.dk));
+  EXPECT_TRUE(torch::equal(one.dv, three.dv));
+}
+
+TEST_P(AttentionCases, PackedHasTheBitsOfSeparateTensors) {
+  const Case& c = GetParam();
+  if (c.queries != c.keys) GTEST_SKIP() << "packed means as many keys as queries";
+  const Inputs in = make_inputs(c, torch::kFloat);
+  const Results apart = differentiate(attention, in, torch::kFloat);
+  const Tensor qkv = torch::cat({in.q, in.k, in.v}, 2).requires_grad_();
+  const Tensor out = attention_packed(qkv, in.options, c.kv_heads);
+  out.backward(in.d_out);
+  EXPECT_TRUE(torch::equal(out, apart.out));
+  EXPECT_TRUE(torch::equal(qkv.grad(), torch::cat({apart.dq, apart.dk, apart.dv}, 2)));
+}
+
+TEST(Attention, ARowDoesNotDependOnItsPlaceInTheBatch) {
+  const Inputs in = make_inputs({"", 3, 150, 150, 2, 2, 32}, torch::kFloat);
+  const Tensor whole = attention(in.q, in.k, in.v);
+  for (int64_t b = 0; b < 3; ++b) {
+    const auto row = [b](const Tensor& x) { return x.narrow(0, b, 1); };
+    EXPECT_TRUE(torch::equal(row(whole), attention(row(in.q), row(in.k), row(in.v))));
+  }
+}
+
+TEST(Attention, LogitsOfTenThousand) {
+  Inputs in = make_inputs({"", 1, 130, 130, 1, 1, 16}, torch::kFloat);
+  in.q = in.q.sign() * 100;
+  in.k = in.k.sign() * 25;
+  in.options.scale =
+      1;  // logits are whole numbers up to +-40,000: exact in float, and either tied or far apart
+  const Results ours = differentiate(attention, in, torch::kFloat);
+  const Results dense = differentiate(dense_attention, in, torch::kDouble);
+  EXPECT_LE(max_error(ours.out, dense.out), 0.02);
+  for (const Tensor& x : {ours.out, ours.dq, ours.dk, ours.dv})
+    EXPECT_TRUE(x.isfinite().all().item<bool>());
+}
+
+TEST(Attention, PaddingIsNotEvenRead) {
+  Inputs in = make_inputs({"", 2, 100, 200, 2, 1, 32}, torch::kFloat);
+  in.options.key_mask = torch::ones({2, 200}, torch::kBool);
+  in.options.key_mask.slice(1, 120).fill_(false);
+  in.options.key_mask[1].slice(0, 3, 7).fill_(false);
+  const Tensor hidden = ~in.options.key_mask;
+  const Results clean = differentiate(attention, in, torch::kFloat);
+  in.k = in.k.clone();
+  in.v = in.v.clone();
+  in.k.index_put_({hidden}, std::nan(""));
+  in.v.index_put_({hidden}, std::nan(""));
+  const Results poisoned = differentiate(attention, in, torch::kFloat);
+  EXPECT_TRUE(torch::equal(clean.out, poisoned.out));
+  EXPECT_TRUE(torch::equal(clean.dq, poisoned.dq));
+  EXPECT_TRUE(torch::equal(clean.dk, poisoned.dk));
+  EXPECT_TRUE(torch::equal(clean.dv, poisoned.dv));
+  EXPECT_EQ(poisoned.dk.index({hidden}).abs().sum().item<float>(), 0);
+}
+
+TEST(Attention, RowsWithoutKeysGiveZero) {
+  Inputs in = make_inputs({"", 2, 100, 200, 2, 1, 32}, torch::kFloat);
+  in.options.key_mask = torch::zeros({2, 200}, torch::kBool);
+  const Results r = differentiate(attention, in, torch::kFloat);
+  for (const Tensor& x : {r.out, r.dq, r.dk, r.dv}) EXPECT_EQ(x.abs().sum().item<float>(), 0);
+}
+
+TEST(Attention, NotANumberShows) {
+  Inputs in = make_inputs({"", 1, 100, 100, 1, 1, 16}, torch::kFloat);
+  in.k[0][5][0][2] = std::nan("");
+  EXPECT_TRUE(attention(in.q, in.k, in.v).isnan().all().item<bool>());
+}
+
+TEST(Attention, EmptyTensors) {
+  const auto empty = [](int64_t b, int64_t n) {
+    return torch::ones({b, n, 2, 8}).requires_grad_();
+  };
+  EXPECT_EQ(attention(empty(0, 5), empty(0, 5), empty(0, 5)).size(0), 0);
+  Tensor k = empty(1, 5), v = empty(1, 5);
+  attention(empty(1, 0), k, v).sum().backward();
+  EXPECT_EQ(k.grad().abs().sum().item<float>(), 0);
+  const Tensor q = empty(1, 5);
+  const Tensor out = attention(q, empty(1, 0), empty(1, 0));
+  out.sum().backward();
+  EXPECT_EQ(out.abs().sum().item<float>(), 0);
+  EXPECT_EQ(q.grad().abs().sum().item<float>(), 0);
+}
+
+TEST(Attention, WrongInputsAreErrors) {
+  const Tensor x = torch::ones({1, 4, 6, 8});
+  EXPECT_THROW(attention(x[0], x[0], x[0]), Error);
+  EXPECT_THROW(attention(x, x.narrow(2, 0, 4), x.narrow(2, 0, 4)), Error);
+  EXPECT_THROW(attention(x, x, x.narrow(1, 0, 3)), Error);
+  EXPECT_THROW(attention(x.to(torch::kLong), x.to(torch::kLong), x.to(torch::kLong)), Error);
+  EXPECT_THROW(attention_packed(x, {}, 3), Error);
+  AttentionOptions o;
+  o.key_mask = torch::ones({1, 3}, torch::kBool);
+  EXPECT_THROW(attention(x, x, x, o), Error);
+  o = {};
+  o.sinks = torch::ones({5});
+  EXPECT_THROW(attention(x, x, x, o), Error);
+}
+
 }  // namespace
 }  // namespace craton::tensor

@@ -51,7 +51,9 @@ std::tuple<torch::Tensor, torch::Tensor> add_rms_norm(const torch::Tensor& x,
 /// Rotary positions in the half-split convention (channel i turns with channel i + head_dim/2):
 /// x [batch, tokens, heads, head_dim]; cos and sin [tokens, r] or [batch, tokens, r], r <=
 /// head_dim/2 and no gradient. Channels i in [0, r) turn with i + head_dim/2, the others stay. The
-/// gradient is the inverse turn; nothing but cos and sin is saved.
-torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin);
+/// gradient is the inverse turn; nothing but cos and sin is saved. With `heads` >= 0 only that many
+/// heads turn and the others are copied: for a packed [query | key | value] projection.
+torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin,
+                     int64_t heads = -1);
 
 }  // namespace craton::tensor

@@ -63,11 +63,13 @@ template <typename T>
 inline Plain<T> minimum(Plain<T> a, Plain<T> b) {
   return Plain<T>::each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
-/// 2^x; 0 where the result would be below the smallest normal number.
-template <typename T>
-inline Plain<T> power_of_two(Plain<T> x) {
+/// x[i] = 2^x[i]; the smallest normal number for what would be smaller.
+template <typename T, int kCount>
+inline void powers_of_two(Plain<T> (&x)[kCount]) {
   const T lowest = sizeof(T) == 4 ? -126 : -1022;
-  return Plain<T>::each([&](int i) { return x.lane[i] < lowest ? T(0) : std::exp2(x.lane[i]); });
+  for (int i = 0; i < kCount; ++i) {
+    for (T& lane : x[i].lane) lane = std::exp2(lane < lowest ? lowest : lane);
+  }
 }
 template <typename T>
 inline T sum_lanes(Plain<T> x) {
@@ -81,10 +83,22 @@ inline T max_lane(Plain<T> x) {
   for (int i = 1; i < Plain<T>::kWidth; ++i) m = x.lane[i] > m ? x.lane[i] : m;
   return m;
 }
-/// erf(x), and e^(-x^2), which its gradient needs.
 template <typename T>
-inline Plain<T> error_function(Plain<T> x) {
-  return Plain<T>::each([&](int i) { return std::erf(x.lane[i]); });
+inline Plain<T> absolute(Plain<T> x) {
+  return Plain<T>::each([&](int i) { return std::fabs(x.lane[i]); });
+}
+/// Lane by lane: x < 0 ? a : b.
+template <typename T>
+inline Plain<T> where_negative(Plain<T> x, Plain<T> a, Plain<T> b) {
+  return Plain<T>::each([&](int i) { return x.lane[i] < 0 ? a.lane[i] : b.lane[i]; });
+}
+/// The standard normal distribution and its density.
+template <typename T>
+inline void normal_distribution(Plain<T> x, Plain<T>& cdf, Plain<T>& density) {
+  cdf = Plain<T>::each(
+      [&](int i) { return T(0.5) * std::erfc(x.lane[i] * T(-0.70710678118654752440)); });
+  density = Plain<T>::each(
+      [&](int i) { return T(0.39894228040143267794) * std::exp(T(-0.5) * x.lane[i] * x.lane[i]); });
 }
 template <typename T>
 inline Plain<T> square_root(Plain<T> x) {
