@@ -28,7 +28,8 @@ void check_key(std::string_view key) {
     const size_t slash = rest.find('/');
     const std::string_view part = rest.substr(0, slash);
     if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos)
-      fail(ErrorCode::kInvalidArgument, "\"{}\" is no object key: parts between \"/\" must be names", key);
+      fail(ErrorCode::kInvalidArgument,
+           "\"{}\" is no object key: parts between \"/\" must be names", key);
     if (slash == rest.npos) return;
     rest.remove_prefix(slash + 1);
   }
@@ -47,28 +48,33 @@ std::optional<OpenFile> open_object(const fs::path& path) {
     fail_errno(fmt::format("cannot open {}", path.string()), errno);
   }
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0) fail_errno(fmt::format("cannot stat {}", path.string()), errno);
+  if (::fstat(fd.get(), &info) != 0)
+    fail_errno(fmt::format("cannot stat {}", path.string()), errno);
   if (S_ISDIR(info.st_mode)) return std::nullopt;
   return OpenFile{std::move(fd), static_cast<uint64_t>(info.st_size)};
 }
 
 ObjectInfo make_info(std::string key, const struct stat& info) {
   return {std::move(key), static_cast<uint64_t>(info.st_size),
-          fmt::format("{:x}-{:x}-{:x}{:09}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec)};
+          fmt::format("{:x}-{:x}-{:x}{:09}", info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                      info.st_mtim.tv_nsec)};
 }
 
 void make_parent(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  if (error) fail_errno(fmt::format("cannot create folder {}", path.parent_path().string()), error.value());
+  if (error)
+    fail_errno(fmt::format("cannot create folder {}", path.parent_path().string()), error.value());
 }
 
 /// A file under a temporary name beside `path`; gone unless published.
 class FileUpload final : public Upload {
  public:
-  FileUpload(fs::path path, Durability durability) : path_(std::move(path)), durability_(durability) {
+  FileUpload(fs::path path, Durability durability)
+      : path_(std::move(path)), durability_(durability) {
     static std::atomic<uint64_t> counter{0};
-    temporary_ = path_.string() + std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" + std::to_string(++counter);
+    temporary_ = path_.string() + std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" +
+                 std::to_string(++counter);
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     fd_ = FileDescriptor(::open(temporary_.c_str(), flags, 0644));
     if (!fd_.valid() && errno == ENOENT) {
@@ -89,7 +95,8 @@ class FileUpload final : public Upload {
 
   void finish() override {
     flush();
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(fmt::format("cannot write {}", path_.string()), errno);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+      fail_errno(fmt::format("cannot write {}", path_.string()), errno);
     published_ = true;
     sync_parent();
   }
@@ -133,7 +140,8 @@ std::string FileStore::uri() const { return "file://" + root_.string(); }
 
 void FileStore::sync() {
   FileDescriptor fd(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || ::syncfs(fd.get()) != 0) fail_errno(fmt::format("cannot sync {}", root_.string()), errno);
+  if (!fd.valid() || ::syncfs(fd.get()) != 0)
+    fail_errno(fmt::format("cannot sync {}", root_.string()), errno);
 }
 
 fs::path FileStore::path_of(std::string_view key) const {
@@ -165,8 +173,8 @@ std::optional<Bytes> FileStore::get_range(std::string_view key, uint64_t offset,
   auto file = open_object(path);
   if (!file) return std::nullopt;
   if (offset > file->size || length > file->size - offset)
-    fail(ErrorCode::kOutOfRange, "{} has {} bytes; bytes {} to {} were asked for", path.string(), file->size, offset,
-         offset + length);
+    fail(ErrorCode::kOutOfRange, "{} has {} bytes; bytes {} to {} were asked for", path.string(),
+         file->size, offset, offset + length);
   Bytes bytes(length);
   runtime::read_exactly(file->fd.get(), bytes, offset, path.string());
   return bytes;

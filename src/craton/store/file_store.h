@@ -15,8 +15,9 @@ enum class Durability {
   kOnSync,      ///< with `FileStore::sync`: thousands of chunks that count only together
 };
 
-/// Objects as files below a folder, which is made on the first write. Keys may not leave the folder: "..", empty and
-/// absolute parts are kInvalidArgument. A write goes to a temporary name beside the object and is renamed.
+/// Objects as files below a folder, which is made on the first write. Keys may not leave the
+/// folder: "..", empty and absolute parts are kInvalidArgument. A write goes to a temporary name
+/// beside the object and is renamed.
 class FileStore final : public ObjectStore {
  public:
   explicit FileStore(std::filesystem::path root, Durability durability = Durability::kEachObject);

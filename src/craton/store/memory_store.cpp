@@ -10,8 +10,11 @@ namespace {
 
 class MemoryUpload final : public Upload {
  public:
-  MemoryUpload(MemoryStore store, std::string key) : store_(std::move(store)), key_(std::move(key)) {}
-  void append(std::span<const std::byte> bytes) override { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  MemoryUpload(MemoryStore store, std::string key)
+      : store_(std::move(store)), key_(std::move(key)) {}
+  void append(std::span<const std::byte> bytes) override {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
   void finish() override { store_.put(key_, bytes_); }
 
  private:
@@ -24,7 +27,8 @@ class MemoryUpload final : public Upload {
 
 std::shared_ptr<MemoryStore> MemoryStore::open(std::string_view uri) {
   static std::mutex mutex;
-  static auto* stores = new std::map<std::string, std::shared_ptr<Content>, std::less<>>();  // outlives all users
+  static auto* stores =
+      new std::map<std::string, std::shared_ptr<Content>, std::less<>>();  // outlives all users
   std::string_view rest = uri;
   if (rest.starts_with("memory://")) rest.remove_prefix(9);
   while (rest.ends_with('/')) rest.remove_suffix(1);
@@ -35,7 +39,8 @@ std::shared_ptr<MemoryStore> MemoryStore::open(std::string_view uri) {
   auto& content = (*stores)[std::string(rest.substr(0, slash))];
   if (!content) content = std::make_shared<Content>();
   std::string prefix = slash == rest.npos ? "" : std::string(rest.substr(slash + 1)) + "/";
-  return std::shared_ptr<MemoryStore>(new MemoryStore("memory://" + std::string(rest), std::move(prefix), content));
+  return std::shared_ptr<MemoryStore>(
+      new MemoryStore("memory://" + std::string(rest), std::move(prefix), content));
 }
 
 std::string MemoryStore::uri() const { return uri_; }
@@ -58,12 +63,13 @@ std::optional<Bytes> MemoryStore::get(std::string_view key) {
   return *bytes;
 }
 
-std::optional<Bytes> MemoryStore::get_range(std::string_view key, uint64_t offset, uint64_t length) {
+std::optional<Bytes> MemoryStore::get_range(std::string_view key, uint64_t offset,
+                                            uint64_t length) {
   const auto bytes = find(key);
   if (!bytes) return std::nullopt;
   if (offset > bytes->size() || length > bytes->size() - offset)
-    fail(ErrorCode::kOutOfRange, "{} has {} bytes; bytes {} to {} were asked for", join_uri(uri_, key), bytes->size(), offset,
-         offset + length);
+    fail(ErrorCode::kOutOfRange, "{} has {} bytes; bytes {} to {} were asked for",
+         join_uri(uri_, key), bytes->size(), offset, offset + length);
   const auto begin = bytes->begin() + static_cast<ptrdiff_t>(offset);
   return Bytes(begin, begin + static_cast<ptrdiff_t>(length));
 }
@@ -80,15 +86,18 @@ std::optional<ObjectInfo> MemoryStore::head(std::string_view key) {
   std::lock_guard lock(content_->mutex);
   const auto it = content_->objects.find(full);
   if (it == content_->objects.end()) return std::nullopt;
-  return ObjectInfo{std::string(key), it->second.bytes->size(), fmt::format("{:x}", it->second.version)};
+  return ObjectInfo{std::string(key), it->second.bytes->size(),
+                    fmt::format("{:x}", it->second.version)};
 }
 
 std::vector<ObjectInfo> MemoryStore::list(std::string_view prefix) {
   const std::string full = prefix_ + std::string(prefix);
   std::vector<ObjectInfo> out;
   std::lock_guard lock(content_->mutex);
-  for (auto it = content_->objects.lower_bound(full); it != content_->objects.end() && it->first.starts_with(full); ++it)
-    out.push_back({it->first.substr(prefix_.size()), it->second.bytes->size(), fmt::format("{:x}", it->second.version)});
+  for (auto it = content_->objects.lower_bound(full);
+       it != content_->objects.end() && it->first.starts_with(full); ++it)
+    out.push_back({it->first.substr(prefix_.size()), it->second.bytes->size(),
+                   fmt::format("{:x}", it->second.version)});
   return out;
 }
 

@@ -9,8 +9,8 @@
 
 namespace craton::store {
 
-/// Objects in memory, for tests and scratch volumes. "memory://name" is the same content for every opener of the process and
-/// lives until the process ends; "memory://name/part" is its subtree.
+/// Objects in memory, for tests and scratch volumes. "memory://name" is the same content for every
+/// opener of the process and lives until the process ends; "memory://name/part" is its subtree.
 class MemoryStore final : public ObjectStore {
  public:
   /// The shared content of `uri`.

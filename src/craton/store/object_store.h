@@ -15,12 +15,13 @@ namespace craton::store {
 using Bytes = std::vector<std::byte>;
 
 struct ObjectInfo {
-  std::string key;   ///< relative to the store's root, "/" between parts
+  std::string key;  ///< relative to the store's root, "/" between parts
   uint64_t size = 0;
   std::string etag;  ///< changes whenever the content does; empty where the store has none
 };
 
-/// An object that is written in parts and appears whole on `finish`. Destroyed without `finish`, it never appears.
+/// An object that is written in parts and appears whole on `finish`. Destroyed without `finish`, it
+/// never appears.
 class Upload {
  public:
   virtual ~Upload() = default;
@@ -28,8 +29,9 @@ class Upload {
   virtual void finish() = 0;
 };
 
-/// Objects by key and byte range under one root URI. All calls are thread-safe and block until done or failed.
-/// A missing object is `nullopt`, never an error and never zeros; everything else that goes wrong is an Error with key, range, attempt and status.
+/// Objects by key and byte range under one root URI. All calls are thread-safe and block until done
+/// or failed. A missing object is `nullopt`, never an error and never zeros; everything else that
+/// goes wrong is an Error with key, range, attempt and status.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -38,18 +40,20 @@ class ObjectStore {
   virtual std::string uri() const = 0;
 
   virtual std::optional<Bytes> get(std::string_view key) = 0;
-  /// As `get`, but into `buffer`, which only ever grows: a loop over many objects allocates once. The view ends with the
-  /// next use of `buffer`.
+  /// As `get`, but into `buffer`, which only ever grows: a loop over many objects allocates once.
+  /// The view ends with the next use of `buffer`.
   virtual std::optional<std::span<const std::byte>> get_into(std::string_view key, Bytes& buffer);
   /// Exactly `length` bytes from `offset`; kOutOfRange when the object is shorter.
-  virtual std::optional<Bytes> get_range(std::string_view key, uint64_t offset, uint64_t length) = 0;
+  virtual std::optional<Bytes> get_range(std::string_view key, uint64_t offset,
+                                         uint64_t length) = 0;
   /// The last `length` bytes (fewer when the object is shorter).
   virtual std::optional<Bytes> get_suffix(std::string_view key, uint64_t length) = 0;
   virtual std::optional<ObjectInfo> head(std::string_view key) = 0;
   /// All objects whose key starts with `prefix`, sorted by key.
   virtual std::vector<ObjectInfo> list(std::string_view prefix) = 0;
-  /// The names directly below `folder` ("" is the root), sorted: objects as "name", folders as "name/". Unlike `list` this
-  /// does not walk the chunks of a large volume. The default derives it from `list`.
+  /// The names directly below `folder` ("" is the root), sorted: objects as "name", folders as
+  /// "name/". Unlike `list` this does not walk the chunks of a large volume. The default derives it
+  /// from `list`.
   virtual std::vector<std::string> list_children(std::string_view folder);
 
   /// Replaces the object atomically: readers see the old or the new content.
@@ -64,11 +68,13 @@ class ObjectStore {
 /// Makes a store from its URI, which keeps its "scheme://".
 using StoreFactory = std::function<std::shared_ptr<ObjectStore>(std::string_view uri)>;
 
-/// Adds or replaces what `open_store` does for "scheme://...". The built-in ones stand in open_store.cpp. Thread-safe.
+/// Adds or replaces what `open_store` does for "scheme://...". The built-in ones stand in
+/// open_store.cpp. Thread-safe.
 void register_store_scheme(std::string_view scheme, StoreFactory factory);
 
-/// Opens "file:///absolute/path", a plain path (relative or absolute), or "memory://name" (shared within the process).
-/// kUnsupported for a scheme that this build lacks. The root need not exist yet.
+/// Opens "file:///absolute/path", a plain path (relative or absolute), or "memory://name" (shared
+/// within the process). kUnsupported for a scheme that this build lacks. The root need not exist
+/// yet.
 std::shared_ptr<ObjectStore> open_store(std::string_view uri);
 
 /// "s3://b/x" + "y/z" -> "s3://b/x/y/z"; also for plain paths.

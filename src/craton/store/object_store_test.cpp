@@ -8,13 +8,15 @@
 #include "craton/runtime/file.h"
 #include "craton/store/file_store.h"
 #include "craton/store/memory_store.h"
-#include "testing/object_store_contract.h"
+#include "craton/testing/object_store_contract.h"
 
 namespace craton::testing {
 
 struct FileStoreFixture {
   runtime::TemporaryDirectory folder;
-  std::shared_ptr<store::ObjectStore> make() { return store::open_store("file://" + (folder.path() / "new" / "root").string()); }
+  std::shared_ptr<store::ObjectStore> make() {
+    return store::open_store("file://" + (folder.path() / "new" / "root").string());
+  }
 };
 struct BulkFileStoreFixture {
   runtime::TemporaryDirectory folder;
@@ -73,7 +75,9 @@ TEST(OpenStore, NamesTheSchemesItHas) {
 }
 
 TEST(OpenStore, TakesRegisteredSchemes) {
-  register_store_scheme("alias", [](std::string_view uri) { return open_store("memory://alias-" + std::string(uri.substr(8))); });
+  register_store_scheme("alias", [](std::string_view uri) {
+    return open_store("memory://alias-" + std::string(uri.substr(8)));
+  });
   open_store("alias://x")->put("k", bytes_of("v"));
   EXPECT_EQ(text_of(*open_store("memory://alias-x")->get("k")), "v");
 }
@@ -110,7 +114,8 @@ TEST(FileStore, LeavesNoTemporaryFilesBehind) {
   store.put_if_absent("a/k", bytes_of("w"));
   store.start_upload("a/l")->append(bytes_of("lost"));
   size_t files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) files += entry.is_regular_file();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
+    files += entry.is_regular_file();
   EXPECT_EQ(files, 1u);
 }
 

@@ -17,7 +17,8 @@ struct Registry {
   std::map<std::string, StoreFactory, std::less<>> factories;
 };
 
-/// Built-in schemes are named here, since a static library drops objects that only register themselves.
+/// Built-in schemes are named here, since a static library drops objects that only register
+/// themselves.
 Registry& registry() {
   static auto* instance = [] {
     auto* made = new Registry();
@@ -43,7 +44,8 @@ std::shared_ptr<ObjectStore> open_store(std::string_view uri) {
   const size_t colon = uri.find("://");
   if (colon == uri.npos) return std::make_shared<FileStore>(std::string(uri));
   if (uri.starts_with("file://") && (uri.size() == 7 || uri[7] != '/'))
-    fail(ErrorCode::kInvalidArgument, "\"{}\": expected file:///absolute/path or a plain path", uri);
+    fail(ErrorCode::kInvalidArgument, "\"{}\": expected file:///absolute/path or a plain path",
+         uri);
   StoreFactory factory;
   std::string known;
   {
@@ -51,10 +53,12 @@ std::shared_ptr<ObjectStore> open_store(std::string_view uri) {
     std::lock_guard lock(r.mutex);
     const auto it = r.factories.find(uri.substr(0, colon));
     if (it != r.factories.end()) factory = it->second;
-    for (const auto& entry : r.factories) known += (known.empty() ? "" : ", ") + entry.first + "://";
+    for (const auto& entry : r.factories)
+      known += (known.empty() ? "" : ", ") + entry.first + "://";
   }
   if (!factory)
-    fail(ErrorCode::kUnsupported, "\"{}\": this build has no store for {}://; it has {} and plain paths", uri,
+    fail(ErrorCode::kUnsupported,
+         "\"{}\": this build has no store for {}://; it has {} and plain paths", uri,
          uri.substr(0, colon), known);
   return factory(uri);
 }
@@ -68,7 +72,8 @@ std::string join_uri(std::string_view uri, std::string_view key) {
   return out + std::string(key);
 }
 
-std::optional<std::span<const std::byte>> ObjectStore::get_into(std::string_view key, Bytes& buffer) {
+std::optional<std::span<const std::byte>> ObjectStore::get_into(std::string_view key,
+                                                                Bytes& buffer) {
   auto bytes = get(key);
   if (!bytes) return std::nullopt;
   buffer = std::move(*bytes);

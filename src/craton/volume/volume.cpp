@@ -27,15 +27,18 @@ std::vector<double> NamedArray::numbers() const {
   return out;
 }
 
-void Volume::read_raw(std::span<const int64_t>, std::span<const int64_t>, std::span<std::byte>) const {
+void Volume::read_raw(std::span<const int64_t>, std::span<const int64_t>,
+                      std::span<std::byte>) const {
   fail(ErrorCode::kUnsupported, "{} gives its samples only as float", info().uri);
 }
 
-void Volume::read_trace_headers(std::span<const int64_t>, std::span<const int64_t>, std::span<std::byte>) const {
+void Volume::read_trace_headers(std::span<const int64_t>, std::span<const int64_t>,
+                                std::span<std::byte>) const {
   fail(ErrorCode::kNotFound, "{} has no raw trace headers", info().uri);
 }
 
-void VolumeWriter::write_chunk_raw(std::span<const int64_t>, std::span<const std::byte>, std::span<const uint8_t>) {
+void VolumeWriter::write_chunk_raw(std::span<const int64_t>, std::span<const std::byte>,
+                                   std::span<const uint8_t>) {
   fail(ErrorCode::kUnsupported, "this writer takes samples only as float");
 }
 

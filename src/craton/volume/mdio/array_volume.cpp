@@ -19,7 +19,8 @@ constexpr int64_t kMaxTraces = int64_t{1} << 31;
 constexpr int64_t kMaxNamedArrayBytes = int64_t{1} << 32;
 
 std::string codec_name(const zarr::CodecChain& chain) {
-  if (chain.serializer == zarr::CodecChain::Serializer::kSharding) return codec_name(chain.sharding->inner);
+  if (chain.serializer == zarr::CodecChain::Serializer::kSharding)
+    return codec_name(chain.sharding->inner);
   if (chain.serializer == zarr::CodecChain::Serializer::kZfp) return "zfp";
   std::string out;
   for (const auto& codec : chain.bytes_codecs) {
@@ -45,11 +46,13 @@ std::string text_of(const json& value) {
 
 }  // namespace
 
-ArrayVolume::ArrayVolume(zarr::Hierarchy hierarchy, VolumeParts parts) : hierarchy_(std::move(hierarchy)), parts_(std::move(parts)) {
+ArrayVolume::ArrayVolume(zarr::Hierarchy hierarchy, VolumeParts parts)
+    : hierarchy_(std::move(hierarchy)), parts_(std::move(parts)) {
   const auto shape = parts_.info.shape();
   const int64_t traces = zarr::element_count(std::span(shape).first(shape.size() - 1));
   if (traces > kMaxTraces)
-    fail(ErrorCode::kUnsupported, "{}: {} traces; at most {} are handled", parts_.info.uri, traces, kMaxTraces);
+    fail(ErrorCode::kUnsupported, "{}: {} traces; at most {} are handled", parts_.info.uri, traces,
+         kMaxTraces);
   if (parts_.live.empty()) parts_.live.assign(static_cast<size_t>(traces), 1);
   all_live_ = std::ranges::find(parts_.live, uint8_t{0}) == parts_.live.end();
   const auto& type = parts_.samples->metadata().type;
@@ -57,15 +60,17 @@ ArrayVolume::ArrayVolume(zarr::Hierarchy hierarchy, VolumeParts parts) : hierarc
 }
 
 /// Zeros the dead traces of a block whose rows along the last axis have `trace_bytes`.
-void ArrayVolume::clear_dead(std::span<const int64_t> origin, std::span<const int64_t> shape, std::span<std::byte> out,
-                             size_t trace_bytes) const {
+void ArrayVolume::clear_dead(std::span<const int64_t> origin, std::span<const int64_t> shape,
+                             std::span<std::byte> out, size_t trace_bytes) const {
   if (all_live_) return;
   const size_t axes = parts_.info.axes.size() - 1;
   std::vector<int64_t> at(axes, 0);
   for (size_t row = 0; (row + 1) * trace_bytes <= out.size(); ++row) {
     int64_t trace = 0;
-    for (size_t i = 0; i < axes; ++i) trace = trace * parts_.info.axes[i].size() + origin[i] + at[i];
-    if (parts_.live[static_cast<size_t>(trace)] == 0) std::memset(out.data() + row * trace_bytes, 0, trace_bytes);
+    for (size_t i = 0; i < axes; ++i)
+      trace = trace * parts_.info.axes[i].size() + origin[i] + at[i];
+    if (parts_.live[static_cast<size_t>(trace)] == 0)
+      std::memset(out.data() + row * trace_bytes, 0, trace_bytes);
     for (size_t i = axes; i-- > 0;) {
       if (++at[i] < shape[i]) break;
       at[i] = 0;
@@ -73,7 +78,8 @@ void ArrayVolume::clear_dead(std::span<const int64_t> origin, std::span<const in
   }
 }
 
-void ArrayVolume::read(std::span<const int64_t> origin, std::span<const int64_t> shape, std::span<float> out) const {
+void ArrayVolume::read(std::span<const int64_t> origin, std::span<const int64_t> shape,
+                       std::span<float> out) const {
   if (is_float_) {
     parts_.samples->read(origin, shape, std::as_writable_bytes(out));
   } else {
@@ -81,14 +87,19 @@ void ArrayVolume::read(std::span<const int64_t> origin, std::span<const int64_t>
     parts_.samples->read(origin, shape, elements);
     zarr::convert(elements, parts_.samples->metadata().type, out);
   }
-  if (!out.empty()) clear_dead(origin, shape, std::as_writable_bytes(out), static_cast<size_t>(shape.back()) * sizeof(float));
+  if (!out.empty())
+    clear_dead(origin, shape, std::as_writable_bytes(out),
+               static_cast<size_t>(shape.back()) * sizeof(float));
   if (parts_.nan_means_dead)
     for (float& sample : out) sample = std::isnan(sample) ? 0.0f : sample;
 }
 
-void ArrayVolume::read_raw(std::span<const int64_t> origin, std::span<const int64_t> shape, std::span<std::byte> out) const {
+void ArrayVolume::read_raw(std::span<const int64_t> origin, std::span<const int64_t> shape,
+                           std::span<std::byte> out) const {
   parts_.samples->read(origin, shape, out);
-  if (!out.empty()) clear_dead(origin, shape, out, static_cast<size_t>(shape.back()) * parts_.samples->metadata().type.size);
+  if (!out.empty())
+    clear_dead(origin, shape, out,
+               static_cast<size_t>(shape.back()) * parts_.samples->metadata().type.size);
 }
 
 void ArrayVolume::read_chunk(std::span<const int64_t> chunk, std::span<float> out) const {
@@ -110,9 +121,11 @@ void ArrayVolume::read_chunk(std::span<const int64_t> chunk, std::span<float> ou
   if (parts_.nan_means_dead)
     for (float& sample : out) sample = std::isnan(sample) ? 0.0f : sample;
   const auto samples = static_cast<size_t>(chunk_shape.back());
-  if (inside) return clear_dead(begin, chunk_shape, std::as_writable_bytes(out), samples * sizeof(float));
+  if (inside)
+    return clear_dead(begin, chunk_shape, std::as_writable_bytes(out), samples * sizeof(float));
   // At the edge: zero what lies outside, row by row.
-  const auto valid = static_cast<size_t>(std::min<int64_t>(chunk_shape.back(), parts_.info.axes.back().size() - begin.back()));
+  const auto valid = static_cast<size_t>(
+      std::min<int64_t>(chunk_shape.back(), parts_.info.axes.back().size() - begin.back()));
   std::vector<int64_t> at(rank - 1, 0);
   for (size_t row = 0; row < out.size() / samples; ++row) {
     int64_t trace = 0;
@@ -122,7 +135,8 @@ void ArrayVolume::read_chunk(std::span<const int64_t> chunk, std::span<float> ou
       trace = trace * parts_.info.axes[i].size() + begin[i] + at[i];
     }
     const size_t keep = exists && parts_.live[static_cast<size_t>(trace)] != 0 ? valid : 0;
-    std::fill(out.begin() + static_cast<ptrdiff_t>(row * samples + keep), out.begin() + static_cast<ptrdiff_t>((row + 1) * samples), 0.0f);
+    std::fill(out.begin() + static_cast<ptrdiff_t>(row * samples + keep),
+              out.begin() + static_cast<ptrdiff_t>((row + 1) * samples), 0.0f);
     for (size_t i = rank - 1; i-- > 0;) {
       if (++at[i] < chunk_shape[i]) break;
       at[i] = 0;
@@ -130,9 +144,13 @@ void ArrayVolume::read_chunk(std::span<const int64_t> chunk, std::span<float> ou
   }
 }
 
-size_t ArrayVolume::trace_header_bytes() const { return parts_.trace_headers ? parts_.trace_headers->metadata().type.size : 0; }
+size_t ArrayVolume::trace_header_bytes() const {
+  return parts_.trace_headers ? parts_.trace_headers->metadata().type.size : 0;
+}
 
-void ArrayVolume::read_trace_headers(std::span<const int64_t> origin, std::span<const int64_t> shape, std::span<std::byte> out) const {
+void ArrayVolume::read_trace_headers(std::span<const int64_t> origin,
+                                     std::span<const int64_t> shape,
+                                     std::span<std::byte> out) const {
   if (!parts_.trace_headers) return Volume::read_trace_headers(origin, shape, out);
   parts_.trace_headers->read(origin, shape, out);
   clear_dead(origin, shape, out, trace_header_bytes());
@@ -160,26 +178,31 @@ std::optional<NamedArray> ArrayVolume::read_array(std::string_view name) const {
   if (!array) return std::nullopt;
   const auto& metadata = array->metadata();
   if (zarr::element_count(metadata.shape) > kMaxNamedArrayBytes / metadata.type.size)
-    fail(ErrorCode::kResourceExhausted, "{}: array \"{}\" is too large to be read whole", parts_.info.uri, name);
+    fail(ErrorCode::kResourceExhausted, "{}: array \"{}\" is too large to be read whole",
+         parts_.info.uri, name);
   return NamedArray{metadata.type.name(), metadata.shape, array->read_all()};
 }
 
-Axis read_axis(const zarr::Hierarchy& hierarchy, const std::string& path, const std::string& name, int64_t size) {
+Axis read_axis(const zarr::Hierarchy& hierarchy, const std::string& path, const std::string& name,
+               int64_t size) {
   if (size > kMaxAxis)
-    fail(ErrorCode::kUnsupported, "axis \"{}\" with {} positions; at most {} are handled", name, size, kMaxAxis);
+    fail(ErrorCode::kUnsupported, "axis \"{}\" with {} positions; at most {} are handled", name,
+         size, kMaxAxis);
   Axis axis{name};
   try {
     const auto array = path.empty() ? nullptr : hierarchy.open_array(path);
     if (array && array->metadata().shape == std::vector<int64_t>{size}) {
       const json units = array->metadata().attributes.value("unitsV1", json());
-      if (units.is_object() && !units.empty() && units.begin()->is_string()) axis.unit = units.begin()->get<std::string>();
+      if (units.is_object() && !units.empty() && units.begin()->is_string())
+        axis.unit = units.begin()->get<std::string>();
       axis.coordinates.resize(static_cast<size_t>(size));
       zarr::convert(array->read_all(), array->metadata().type, axis.coordinates);
       return axis;
     }
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kUnsupported) throw;
-    log_warning("{}: coordinates \"{}\" are counted from 0: {}", hierarchy.store()->uri(), name, e.what());
+    log_warning("{}: coordinates \"{}\" are counted from 0: {}", hierarchy.store()->uri(), name,
+                e.what());
   }
   axis.coordinates.resize(static_cast<size_t>(size));
   for (size_t i = 0; i < axis.coordinates.size(); ++i) axis.coordinates[i] = static_cast<double>(i);
@@ -189,8 +212,10 @@ Axis read_axis(const zarr::Hierarchy& hierarchy, const std::string& path, const 
 void describe_samples(const zarr::Array& samples, VolumeInfo& info) {
   const auto& metadata = samples.metadata();
   if (!metadata.type.is_number())
-    fail(ErrorCode::kUnsupported, "{}: array \"{}\" holds {}, not numbers", info.uri, samples.path(), metadata.type.name());
-  if (metadata.rank() == 0) fail(ErrorCode::kUnsupported, "{}: array \"{}\" has no axes", info.uri, samples.path());
+    fail(ErrorCode::kUnsupported, "{}: array \"{}\" holds {}, not numbers", info.uri,
+         samples.path(), metadata.type.name());
+  if (metadata.rank() == 0)
+    fail(ErrorCode::kUnsupported, "{}: array \"{}\" has no axes", info.uri, samples.path());
   info.chunk_shape = metadata.chunk_shape();
   if (metadata.has_inner_chunks()) info.shard_shape = metadata.object_shape;
   info.sample_type = metadata.type.name();
@@ -200,14 +225,20 @@ void describe_samples(const zarr::Array& samples, VolumeInfo& info) {
 std::vector<uint8_t> read_mask(const zarr::Array& mask, std::span<const int64_t> trace_shape) {
   const auto& metadata = mask.metadata();
   if (!std::ranges::equal(metadata.shape, trace_shape))
-    throw Error(ErrorCode::kCorrupt, fmt::format("a trace mask of shape [{}] for traces in [{}]", fmt::join(metadata.shape, ", "),
-                                                 fmt::join(trace_shape, ", "))).with("key", mask.path());
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("a trace mask of shape [{}] for traces in [{}]",
+                            fmt::join(metadata.shape, ", "), fmt::join(trace_shape, ", ")))
+        .with("key", mask.path());
   if (!metadata.type.is_number() || metadata.type.size != 1)
-    throw Error(ErrorCode::kUnsupported, "a trace mask of type " + metadata.type.name()).with("key", mask.path());
+    throw Error(ErrorCode::kUnsupported, "a trace mask of type " + metadata.type.name())
+        .with("key", mask.path());
   if (zarr::element_count(trace_shape) > kMaxTraces)
-    throw Error(ErrorCode::kUnsupported, fmt::format("a trace mask of {} traces", zarr::element_count(trace_shape))).with("key", mask.path());
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("a trace mask of {} traces", zarr::element_count(trace_shape)))
+        .with("key", mask.path());
   std::vector<uint8_t> out(static_cast<size_t>(zarr::element_count(trace_shape)));
-  mask.read(std::vector<int64_t>(trace_shape.size(), 0), trace_shape, std::as_writable_bytes(std::span(out)));
+  mask.read(std::vector<int64_t>(trace_shape.size(), 0), trace_shape,
+            std::as_writable_bytes(std::span(out)));
   for (uint8_t& flag : out) flag = flag != 0;
   return out;
 }
@@ -219,14 +250,19 @@ Statistics parse_statistics(const json& value) {
   }
   if (value.is_array() && !value.empty() && value[0].is_object()) return parse_statistics(value[0]);
   if (!value.is_object()) return {};
-  const auto number = [&](const char* name) { return value.contains(name) && value[name].is_number() ? value[name].get<double>() : 0.0; };
-  Statistics s{static_cast<int64_t>(std::clamp(number("count"), 0.0, 9e15)), number("sum"), number("sumSquares"), number("min"), number("max")};
+  const auto number = [&](const char* name) {
+    return value.contains(name) && value[name].is_number() ? value[name].get<double>() : 0.0;
+  };
+  Statistics s{static_cast<int64_t>(std::clamp(number("count"), 0.0, 9e15)), number("sum"),
+               number("sumSquares"), number("min"), number("max")};
   const json histogram = value.value("histogram", json());
   if (!histogram.is_object()) return s;
   for (const json& center : histogram.value("binCenters", json::array()))
     if (center.is_number()) s.histogram_centers.push_back(center.get<double>());
   for (const json& count : histogram.value("counts", json::array()))
-    if (count.is_number()) s.histogram_counts.push_back(static_cast<int64_t>(std::clamp(count.get<double>(), 0.0, 9e15)));
+    if (count.is_number())
+      s.histogram_counts.push_back(
+          static_cast<int64_t>(std::clamp(count.get<double>(), 0.0, 9e15)));
   if (s.histogram_centers.size() != s.histogram_counts.size()) {
     s.histogram_centers.clear();
     s.histogram_counts.clear();
@@ -235,7 +271,11 @@ Statistics parse_statistics(const json& value) {
 }
 
 json to_json(const Statistics& s) {
-  return {{"count", s.count},   {"sum", s.sum}, {"sumSquares", s.sum_squares}, {"min", s.min}, {"max", s.max},
+  return {{"count", s.count},
+          {"sum", s.sum},
+          {"sumSquares", s.sum_squares},
+          {"min", s.min},
+          {"max", s.max},
           {"histogram", {{"binCenters", s.histogram_centers}, {"counts", s.histogram_counts}}}};
 }
 

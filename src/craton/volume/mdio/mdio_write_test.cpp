@@ -17,16 +17,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Axis make_axis(const std::string& name, int64_t size, double first, double step, const std::string& unit = "") {
+Axis make_axis(const std::string& name, int64_t size, double first, double step,
+               const std::string& unit = "") {
   Axis axis{name, unit};
-  for (int64_t i = 0; i < size; ++i) axis.coordinates.push_back(first + step * static_cast<double>(i));
+  for (int64_t i = 0; i < size; ++i)
+    axis.coordinates.push_back(first + step * static_cast<double>(i));
   return axis;
 }
 
 VolumeSpec make_spec(std::vector<int64_t> chunks = {8, 16, 32}) {
   VolumeSpec spec;
   spec.name = "PostStack3DTime";
-  spec.axes = {make_axis("inline", 20, 100, 2), make_axis("crossline", 33, 500, 1), make_axis("time", 75, 4, 4, "ms")};
+  spec.axes = {make_axis("inline", 20, 100, 2), make_axis("crossline", 33, 500, 1),
+               make_axis("time", 75, 4, 4, "ms")};
   spec.chunk_shape = std::move(chunks);
   for (int64_t t = 0; t < 20 * 33; ++t) {
     spec.cdp_x.push_back(6e5 + 12.5 * static_cast<double>(t));
@@ -45,7 +48,8 @@ float value_at(std::span<const int64_t> shape, std::span<const int64_t> at) {
 bool dead_at(int64_t trace) { return trace % 5 == 2; }
 
 /// Calls body(at) for every index of `shape`.
-void for_each(std::span<const int64_t> shape, const std::function<void(std::span<const int64_t>)>& body) {
+void for_each(std::span<const int64_t> shape,
+              const std::function<void(std::span<const int64_t>)>& body) {
   std::vector<int64_t> at(shape.size(), 0);
   while (true) {
     body(at);
@@ -88,11 +92,13 @@ void write_all(VolumeWriter& writer, const VolumeSpec& spec, bool with_dead) {
       samples.push_back(inside ? value_at(shape, at) : 12345.0f);
       if (inner.back() == 0) live.push_back(!(with_dead && dead_at(trace_of(shape, at))));
     });
-    writer.write_chunk(chunks[i], samples, with_dead ? std::span<const uint8_t>(live) : std::span<const uint8_t>());
+    writer.write_chunk(chunks[i], samples,
+                       with_dead ? std::span<const uint8_t>(live) : std::span<const uint8_t>());
   });
 }
 
-void expect_volume(const Volume& volume, const VolumeSpec& spec, bool with_dead, double tolerance = 0) {
+void expect_volume(const Volume& volume, const VolumeSpec& spec, bool with_dead,
+                   double tolerance = 0) {
   const auto shape = shape_of(spec);
   ASSERT_EQ(volume.info().shape(), shape);
   for (size_t i = 0; i < spec.axes.size(); ++i) {
@@ -100,7 +106,9 @@ void expect_volume(const Volume& volume, const VolumeSpec& spec, bool with_dead,
     EXPECT_EQ(volume.info().axes[i].unit, spec.axes[i].unit);
     EXPECT_EQ(volume.info().axes[i].coordinates, spec.axes[i].coordinates);
   }
-  std::vector<float> all(std::accumulate(shape.begin(), shape.end(), size_t{1}, [](size_t a, int64_t b) { return a * static_cast<size_t>(b); }));
+  std::vector<float> all(
+      std::accumulate(shape.begin(), shape.end(), size_t{1},
+                      [](size_t a, int64_t b) { return a * static_cast<size_t>(b); }));
   volume.read(std::vector<int64_t>(shape.size(), 0), shape, all);
   size_t i = 0, wrong = 0;
   int64_t count = 0;
@@ -122,7 +130,9 @@ void expect_volume(const Volume& volume, const VolumeSpec& spec, bool with_dead,
   const Statistics& statistics = volume.info().statistics;
   EXPECT_EQ(statistics.count, count);
   EXPECT_NEAR(statistics.sum, sum, 1e-6 * std::fabs(sum));
-  EXPECT_EQ(std::accumulate(statistics.histogram_counts.begin(), statistics.histogram_counts.end(), int64_t{0}), count);
+  EXPECT_EQ(std::accumulate(statistics.histogram_counts.begin(), statistics.histogram_counts.end(),
+                            int64_t{0}),
+            count);
 }
 
 TEST(MdioWriter, WritesWhatItReads3D) {
@@ -177,12 +187,28 @@ TEST(MdioWriter, EveryFormatOptionReadsBack) {
       {"lz4", [](VolumeSpec& s) { s.compressor = "lz4"; }},
       {"none", [](VolumeSpec& s) { s.compressor = "none"; }},
       {"v2", [](VolumeSpec& s) { s.zarr_format = 2; }},
-      {"shards", [](VolumeSpec& s) { s.shard_shape = {16, 32, 64}; }},
-      {"one shard", [](VolumeSpec& s) { s.shard_shape = {24, 48, 96}; }},
+      {"shards",
+       [](VolumeSpec& s) {
+         s.shard_shape = {16, 32, 64};
+       }},
+      {"one shard",
+       [](VolumeSpec& s) {
+         s.shard_shape = {24, 48, 96};
+       }},
       {"float64", [](VolumeSpec& s) { s.sample_type = "float64"; }},
       {"zfp", [](VolumeSpec& s) { s.zfp_tolerance = 0.01; }, 0.01},
-      {"zfp v2", [](VolumeSpec& s) { s.zfp_tolerance = 0.01; s.zarr_format = 2; }, 0.01},
-      {"zfp shards", [](VolumeSpec& s) { s.zfp_tolerance = 0.01; s.shard_shape = {16, 16, 32}; }, 0.01},
+      {"zfp v2",
+       [](VolumeSpec& s) {
+         s.zfp_tolerance = 0.01;
+         s.zarr_format = 2;
+       },
+       0.01},
+      {"zfp shards",
+       [](VolumeSpec& s) {
+         s.zfp_tolerance = 0.01;
+         s.shard_shape = {16, 16, 32};
+       },
+       0.01},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
@@ -274,7 +300,8 @@ TEST(MdioWriter, IntegersAreExact) {
   VolumeSpec spec;
   spec.axes = {make_axis("cdp", 3, 1, 1), make_axis("time", 4, 0, 4, "ms")};
   spec.sample_type = "int32";
-  const int32_t samples[] = {0, -2147483647 - 1, 2147483647, 16777217, 9, 9, 9, 9, 1, 2, 3, 16777219};
+  const int32_t samples[] = {0, -2147483647 - 1, 2147483647, 16777217, 9, 9, 9, 9, 1, 2,
+                             3, 16777219};
   const uint8_t live[] = {1, 0, 1};
   auto writer = create_volume(uri, spec);
   writer->write_chunk_raw(std::vector<int64_t>{0, 0}, std::as_bytes(std::span(samples)), live);
@@ -282,7 +309,8 @@ TEST(MdioWriter, IntegersAreExact) {
   const auto volume = open_volume(uri);
   EXPECT_EQ(volume->info().sample_type, "int32");
   int32_t back[12];
-  volume->read_raw(std::vector<int64_t>{0, 0}, std::vector<int64_t>{3, 4}, std::as_writable_bytes(std::span(back)));
+  volume->read_raw(std::vector<int64_t>{0, 0}, std::vector<int64_t>{3, 4},
+                   std::as_writable_bytes(std::span(back)));
   for (int i = 0; i < 12; ++i) EXPECT_EQ(back[i], i / 4 == 1 ? 0 : samples[i]) << i;
 }
 
@@ -292,7 +320,8 @@ TEST(MdioWriter, KeepsTraceAndFileHeaders) {
     const std::string uri = (folder.path() / "h.mdio").string();
     VolumeSpec spec;
     spec.zarr_format = format;
-    spec.axes = {make_axis("inline", 3, 1, 1), make_axis("crossline", 5, 1, 1), make_axis("time", 4, 0, 4, "ms")};
+    spec.axes = {make_axis("inline", 3, 1, 1), make_axis("crossline", 5, 1, 1),
+                 make_axis("time", 4, 0, 4, "ms")};
     spec.chunk_shape = {2, 4, 4};
     spec.trace_header_bytes = 240;
     auto writer = create_volume(uri, spec);
@@ -304,7 +333,8 @@ TEST(MdioWriter, KeepsTraceAndFileHeaders) {
       for (int64_t i = 0; i < 2; ++i)
         for (int64_t j = 0; j < 4; ++j) {
           const int64_t il = chunk[0] * 2 + i, xl = chunk[1] * 4 + j;
-          if (il < 3 && xl < 5) std::copy_n(all.begin() + (il * 5 + xl) * 240, 240, part.begin() + (i * 4 + j) * 240);
+          if (il < 3 && xl < 5)
+            std::copy_n(all.begin() + (il * 5 + xl) * 240, 240, part.begin() + (i * 4 + j) * 240);
         }
       writer->write_trace_headers(chunk, part);
     });
@@ -316,7 +346,8 @@ TEST(MdioWriter, KeepsTraceAndFileHeaders) {
     header.raw_extended.assign(6400, std::byte{1});
     header.more = R"({"format":1})";
     writer->set_segy_file_header(header);
-    writer->write_array("ibm_words", {"uint32", {3}, std::vector<std::byte>(12, std::byte{5})}, R"({"why":"unnormalised"})");
+    writer->write_array("ibm_words", {"uint32", {3}, std::vector<std::byte>(12, std::byte{5})},
+                        R"({"why":"unnormalised"})");
     EXPECT_THROW(writer->write_array("inline", {"uint8", {1}, {std::byte{1}}}), Error);
     writer->finish();
     const auto volume = open_volume(uri);
@@ -336,7 +367,8 @@ TEST(MdioWriter, KeepsTraceAndFileHeaders) {
     const auto headers = volume->read_array("headers");
     ASSERT_TRUE(headers.has_value());
     // The first field is bytes 1-4 of the trace header, big-endian in the file.
-    const auto first = static_cast<uint32_t>(all[0]) << 24 | static_cast<uint32_t>(all[1]) << 16 | static_cast<uint32_t>(all[2]) << 8 | static_cast<uint32_t>(all[3]);
+    const auto first = static_cast<uint32_t>(all[0]) << 24 | static_cast<uint32_t>(all[1]) << 16 |
+                       static_cast<uint32_t>(all[2]) << 8 | static_cast<uint32_t>(all[3]);
     uint32_t found;
     std::memcpy(&found, headers->bytes.data(), 4);
     EXPECT_EQ(found, first);
@@ -359,7 +391,8 @@ TEST(MdioWriter, RefusesWhatCannotBeMeant) {
   EXPECT_EQ(code([](VolumeSpec& s) { s.axes.resize(1); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code([](VolumeSpec& s) { s.axes[1].name = "inline"; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code([](VolumeSpec& s) { s.axes[1].name = "../up"; }), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code([](VolumeSpec& s) { s.axes[1].coordinates.clear(); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code([](VolumeSpec& s) { s.axes[1].coordinates.clear(); }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(code([](VolumeSpec& s) { s.chunk_shape = {8, 8}; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code([](VolumeSpec& s) { s.chunk_shape = {8, 0, 8}; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code([](VolumeSpec& s) { s.compressor = "rar"; }), ErrorCode::kInvalidArgument);
@@ -379,7 +412,8 @@ TEST(MdioWriter, TwoWritersWithAnyOrderGiveTheSameStatistics) {
     write_all(*writer, spec, true);
     writer->finish();
     const Statistics s = open_volume(uri)->info().statistics;
-    const std::string text = fmt::format("{} {:a} {:a} {}", s.count, s.sum, s.sum_squares, fmt::join(s.histogram_counts, ","));
+    const std::string text = fmt::format("{} {:a} {:a} {}", s.count, s.sum, s.sum_squares,
+                                         fmt::join(s.histogram_counts, ","));
     if (round == 0) first = text;
     EXPECT_EQ(text, first);
   }
@@ -395,10 +429,12 @@ TEST(OpenVolume, SaysWhatIsNotThere) {
     }
     return std::string("no error");
   };
-  EXPECT_NE(message((folder.path() / "none").string()).find("there is no volume at"), std::string::npos);
+  EXPECT_NE(message((folder.path() / "none").string()).find("there is no volume at"),
+            std::string::npos);
   EXPECT_NE(message(folder.path().string()).find("zarr.json"), std::string::npos);
   std::ofstream(folder.path() / "x.sgy") << "text";
-  EXPECT_NE(message((folder.path() / "x.sgy").string()).find("craton volume ingest"), std::string::npos);
+  EXPECT_NE(message((folder.path() / "x.sgy").string()).find("craton volume ingest"),
+            std::string::npos);
   const std::string uri = (folder.path() / "a.mdio").string();
   create_volume(uri, make_spec())->finish();
   EXPECT_NE(message(uri, "velocity").find("cdp_x"), std::string::npos) << message(uri, "velocity");

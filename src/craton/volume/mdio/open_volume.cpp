@@ -16,8 +16,10 @@ using nlohmann::json;
 
 namespace {
 
-/// The fill value of samples that were never written is a marker in MDIO (NaN, the largest integer): they read as 0.
-std::shared_ptr<zarr::Array> with_zero_fill(const zarr::Hierarchy& hierarchy, const zarr::Array& array) {
+/// The fill value of samples that were never written is a marker in MDIO (NaN, the largest
+/// integer): they read as 0.
+std::shared_ptr<zarr::Array> with_zero_fill(const zarr::Hierarchy& hierarchy,
+                                            const zarr::Array& array) {
   zarr::ArrayMetadata metadata = array.metadata();
   std::ranges::fill(metadata.fill, std::byte{0});
   return std::make_shared<zarr::Array>(hierarchy.store(), array.path(), std::move(metadata));
@@ -31,12 +33,14 @@ bool fill_is_nan(const zarr::ArrayMetadata& metadata) {
 
 [[noreturn]] void no_variable(const zarr::Hierarchy& hierarchy, std::string_view variable) {
   std::string names;
-  for (const std::string& path : hierarchy.list_arrays()) names += (names.empty() ? "" : ", ") + path;
-  fail(ErrorCode::kNotFound, "{} has no array \"{}\"; it has {}", hierarchy.store()->uri(), variable,
-       names.empty() ? "none" : names);
+  for (const std::string& path : hierarchy.list_arrays())
+    names += (names.empty() ? "" : ", ") + path;
+  fail(ErrorCode::kNotFound, "{} has no array \"{}\"; it has {}", hierarchy.store()->uri(),
+       variable, names.empty() ? "none" : names);
 }
 
-/// The largest array of numbers with at least two axes (else with one): what a volume without a hint most likely is.
+/// The largest array of numbers with at least two axes (else with one): what a volume without a
+/// hint most likely is.
 std::string largest_array(const zarr::Hierarchy& hierarchy, std::string& complaints) {
   std::string best;
   bool found = false;
@@ -44,7 +48,9 @@ std::string largest_array(const zarr::Hierarchy& hierarchy, std::string& complai
   for (const std::string& path : hierarchy.list_arrays()) {
     try {
       const auto metadata = hierarchy.array_metadata(path);
-      if (!metadata || !metadata->type.is_number() || metadata->type.kind == zarr::Kind::kBool || metadata->rank() == 0) continue;
+      if (!metadata || !metadata->type.is_number() || metadata->type.kind == zarr::Kind::kBool ||
+          metadata->rank() == 0)
+        continue;
       const std::pair size{metadata->rank() >= 2, zarr::element_count(metadata->shape)};
       if (found && size <= best_size) continue;
       found = true;
@@ -68,7 +74,8 @@ void read_axes(const zarr::Hierarchy& hierarchy, const zarr::Array& samples, Vol
   const std::string folder = parent_of(samples.path());
   for (size_t i = 0; i < metadata.rank(); ++i) {
     std::string name = i < metadata.dimension_names.size() ? metadata.dimension_names[i] : "";
-    const bool is_plain_name = !name.empty() && name.find('/') == name.npos && name != "." && name != "..";
+    const bool is_plain_name =
+        !name.empty() && name.find('/') == name.npos && name != "." && name != "..";
     const std::string path = is_plain_name && !hierarchy.root_is_array() ? folder + name : "";
     if (name.empty()) name = fmt::format("axis{}", i);
     info.axes.push_back(read_axis(hierarchy, path, name, metadata.shape[i]));
@@ -77,7 +84,8 @@ void read_axes(const zarr::Hierarchy& hierarchy, const zarr::Array& samples, Vol
 
 }  // namespace
 
-std::shared_ptr<const Volume> open_mdio_v0(const zarr::Hierarchy& hierarchy, std::string_view variable) {
+std::shared_ptr<const Volume> open_mdio_v0(const zarr::Hierarchy& hierarchy,
+                                           std::string_view variable) {
   if (hierarchy.format() != 2) return nullptr;
   const json attributes = hierarchy.attributes("");
   const json dimensions = attributes.value("dimension", json());
@@ -95,45 +103,60 @@ std::shared_ptr<const Volume> open_mdio_v0(const zarr::Hierarchy& hierarchy, std
   parts.samples = hierarchy.open_array(name);
   if (!parts.samples && variable.empty()) {
     for (const std::string& path : hierarchy.list_arrays())
-      if (!parts.samples && path.starts_with("data/chunked_")) parts.samples = hierarchy.open_array(path);
+      if (!parts.samples && path.starts_with("data/chunked_"))
+        parts.samples = hierarchy.open_array(path);
   }
   if (!parts.samples) no_variable(hierarchy, variable.empty() ? name : variable);
   describe_samples(*parts.samples, parts.info);
   const auto& shape = parts.samples->metadata().shape;
   if (shape.size() != dimensions.size())
-    fail(ErrorCode::kCorrupt, "{}: {} dimensions in .zattrs for an array with {} axes", parts.info.uri, dimensions.size(), shape.size());
+    fail(ErrorCode::kCorrupt, "{}: {} dimensions in .zattrs for an array with {} axes",
+         parts.info.uri, dimensions.size(), shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     const json& dimension = dimensions[i];
-    if (!dimension.is_object() || !dimension.contains("name") || !dimension["name"].is_string() || !dimension.contains("coords") ||
-        !dimension["coords"].is_array() || dimension["coords"].size() != static_cast<size_t>(shape[i]))
-      fail(ErrorCode::kCorrupt, "{}: dimension {} in .zattrs does not fit an axis of {}", parts.info.uri, i, shape[i]);
+    if (!dimension.is_object() || !dimension.contains("name") || !dimension["name"].is_string() ||
+        !dimension.contains("coords") || !dimension["coords"].is_array() ||
+        dimension["coords"].size() != static_cast<size_t>(shape[i]))
+      fail(ErrorCode::kCorrupt, "{}: dimension {} in .zattrs does not fit an axis of {}",
+           parts.info.uri, i, shape[i]);
     Axis axis{dimension["name"].get<std::string>(), i + 1 == shape.size() ? "ms" : ""};
-    for (const json& coordinate : dimension["coords"]) axis.coordinates.push_back(coordinate.is_number() ? coordinate.get<double>() : 0);
+    for (const json& coordinate : dimension["coords"])
+      axis.coordinates.push_back(coordinate.is_number() ? coordinate.get<double>() : 0);
     parts.info.axes.push_back(std::move(axis));
   }
-  const auto number = [&](const char* key) { return attributes.contains(key) && attributes[key].is_number() ? attributes[key].get<double>() : 0.0; };
-  // The store keeps no count of nonzero samples; with any count, mean and deviation come out as stored.
-  const auto count = static_cast<int64_t>(std::clamp(number("trace_count"), 0.0, 9e12)) * shape.back();
+  const auto number = [&](const char* key) {
+    return attributes.contains(key) && attributes[key].is_number() ? attributes[key].get<double>()
+                                                                   : 0.0;
+  };
+  // The store keeps no count of nonzero samples; with any count, mean and deviation come out as
+  // stored.
+  const auto count =
+      static_cast<int64_t>(std::clamp(number("trace_count"), 0.0, 9e12)) * shape.back();
   const double n = static_cast<double>(count), rms = number("rms");
   parts.info.statistics = {count, number("mean") * n, rms * rms * n, number("min"), number("max")};
-  if (const auto mask = hierarchy.open_array("metadata/live_mask")) parts.live = read_mask(*mask, std::span(shape).first(shape.size() - 1));
+  if (const auto mask = hierarchy.open_array("metadata/live_mask"))
+    parts.live = read_mask(*mask, std::span(shape).first(shape.size() - 1));
   return std::make_shared<ArrayVolume>(hierarchy, std::move(parts));
 }
 
-std::shared_ptr<const Volume> open_mdio_v1(const zarr::Hierarchy& hierarchy, std::string_view variable) {
+std::shared_ptr<const Volume> open_mdio_v1(const zarr::Hierarchy& hierarchy,
+                                           std::string_view variable) {
   if (hierarchy.root_is_array()) return nullptr;
   const json root = hierarchy.attributes("");
   const json free = root.value("attributes", json::object());
-  const bool has_default = free.is_object() && free.contains("defaultVariableName") && free["defaultVariableName"].is_string();
+  const bool has_default = free.is_object() && free.contains("defaultVariableName") &&
+                           free["defaultVariableName"].is_string();
   if (!has_default && !root.contains("apiVersion")) return nullptr;
   VolumeParts parts;
   VolumeInfo& info = parts.info;
   info.uri = hierarchy.store()->uri();
   info.format = fmt::format("MDIO v1 (Zarr v{})", hierarchy.format());
-  if (root.contains("name") && root["name"].is_string()) info.name = root["name"].get<std::string>();
+  if (root.contains("name") && root["name"].is_string())
+    info.name = root["name"].get<std::string>();
   info.attributes = free.is_object() ? free.dump() : "{}";
   std::string name(variable);
-  if (name.empty()) name = has_default ? free["defaultVariableName"].get<std::string>() : "amplitude";
+  if (name.empty())
+    name = has_default ? free["defaultVariableName"].get<std::string>() : "amplitude";
   auto samples = hierarchy.open_array(name);
   if (!samples && variable.empty()) {
     std::string complaints;
@@ -153,7 +176,8 @@ std::shared_ptr<const Volume> open_mdio_v1(const zarr::Hierarchy& hierarchy, std
   parts.samples = with_zero_fill(hierarchy, *samples);
   try {
     auto headers = hierarchy.open_array("raw_headers");
-    if (headers && headers->metadata().type.kind == zarr::Kind::kRaw && std::ranges::equal(headers->metadata().shape, std::span(shape).first(shape.size() - 1)))
+    if (headers && headers->metadata().type.kind == zarr::Kind::kRaw &&
+        std::ranges::equal(headers->metadata().shape, std::span(shape).first(shape.size() - 1)))
       parts.trace_headers = std::move(headers);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kUnsupported) throw;
@@ -162,7 +186,8 @@ std::shared_ptr<const Volume> open_mdio_v1(const zarr::Hierarchy& hierarchy, std
   return std::make_shared<ArrayVolume>(hierarchy, std::move(parts));
 }
 
-std::shared_ptr<const Volume> open_plain(const zarr::Hierarchy& hierarchy, std::string_view variable) {
+std::shared_ptr<const Volume> open_plain(const zarr::Hierarchy& hierarchy,
+                                         std::string_view variable) {
   VolumeParts parts;
   VolumeInfo& info = parts.info;
   info.uri = hierarchy.store()->uri();
@@ -191,7 +216,8 @@ namespace {
 std::shared_ptr<const Volume> open_any(std::string_view uri, std::string_view variable) {
   const zarr::Hierarchy hierarchy(store::open_store(uri));
   if (hierarchy.format() == 0)
-    fail(ErrorCode::kNotFound, "there is no volume at {}: found none of zarr.json, .zmetadata, .zgroup, .zarray", uri);
+    fail(ErrorCode::kNotFound,
+         "there is no volume at {}: found none of zarr.json, .zmetadata, .zgroup, .zarray", uri);
   if (auto volume = open_mdio_v0(hierarchy, variable)) return volume;
   if (auto volume = open_mdio_v1(hierarchy, variable)) return volume;
   return open_plain(hierarchy, variable);
@@ -206,8 +232,11 @@ std::shared_ptr<const Volume> open_volume(std::string_view uri, std::string_view
   std::error_code ignored;
   if (path.find("://") == path.npos) {
     if (std::filesystem::is_regular_file(path, ignored))
-      fail(ErrorCode::kInvalidArgument, "{} is a file, not a volume; `craton volume ingest` makes a volume of a SEG-Y file", path);
-    if (!std::filesystem::exists(path, ignored)) fail(ErrorCode::kNotFound, "there is no volume at {}", path);
+      fail(ErrorCode::kInvalidArgument,
+           "{} is a file, not a volume; `craton volume ingest` makes a volume of a SEG-Y file",
+           path);
+    if (!std::filesystem::exists(path, ignored))
+      fail(ErrorCode::kNotFound, "there is no volume at {}", path);
   }
   try {
     return mdio::open_any(uri, variable);

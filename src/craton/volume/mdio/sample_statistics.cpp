@@ -12,17 +12,21 @@ namespace {
 constexpr size_t kLanes = 8;
 constexpr size_t kHistogramBins = 256;
 
-/// Spreads `count` over [low, high) as whole numbers on the uniform bins of [min, min + kHistogramBins * width).
-void spread(std::vector<int64_t>& bins, double min, double width, double low, double high, int64_t count) {
+/// Spreads `count` over [low, high) as whole numbers on the uniform bins of [min, min +
+/// kHistogramBins * width).
+void spread(std::vector<int64_t>& bins, double min, double width, double low, double high,
+            int64_t count) {
   const auto bin_of = [&](double value) {
-    return static_cast<size_t>(std::clamp((value - min) / width, 0.0, static_cast<double>(kHistogramBins - 1)));
+    return static_cast<size_t>(
+        std::clamp((value - min) / width, 0.0, static_cast<double>(kHistogramBins - 1)));
   };
   const size_t first = bin_of(low), last = bin_of(high);
   int64_t placed = 0;
   for (size_t bin = first; bin <= last; ++bin) {
     const double upto = std::min(high, min + width * static_cast<double>(bin + 1));
     const double share = bin == last || high <= low ? 1.0 : (upto - low) / (high - low);
-    const auto target = static_cast<int64_t>(std::llround(std::clamp(share, 0.0, 1.0) * static_cast<double>(count)));
+    const auto target = static_cast<int64_t>(
+        std::llround(std::clamp(share, 0.0, 1.0) * static_cast<double>(count)));
     bins[bin] += std::max<int64_t>(0, target - placed);
     placed = std::max(placed, target);
   }
@@ -85,14 +89,17 @@ Statistics SampleStatistics::total() const {
   if (out.count == 0) return {};
   const double width = out.max > out.min ? (out.max - out.min) / kHistogramBins : 1.0;
   out.histogram_counts.assign(kHistogramBins, 0);
-  for (size_t i = 0; i < kHistogramBins; ++i) out.histogram_centers.push_back(out.min + width * (static_cast<double>(i) + 0.5));
+  for (size_t i = 0; i < kHistogramBins; ++i)
+    out.histogram_centers.push_back(out.min + width * (static_cast<double>(i) + 0.5));
   constexpr uint32_t kSignBucket = 1u << (31 - kBucketShift);
   for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-    if (buckets_[bucket] == 0 || (bucket & ~kSignBucket) == 0) continue;  // the bucket of zero holds zeros and the tiniest denormals
+    if (buckets_[bucket] == 0 || (bucket & ~kSignBucket) == 0)
+      continue;  // the bucket of zero holds zeros and the tiniest denormals
     const float inner = std::bit_cast<float>(bucket << kBucketShift);
     const float outer = std::bit_cast<float>((bucket + 1) << kBucketShift);
     if (!std::isfinite(inner)) continue;
-    double a = inner, b = std::isfinite(outer) ? static_cast<double>(outer) : static_cast<double>(inner);
+    double a = inner,
+           b = std::isfinite(outer) ? static_cast<double>(outer) : static_cast<double>(inner);
     if (a > b) std::swap(a, b);
     a = std::clamp(a, out.min, out.max);
     b = std::clamp(b, out.min, out.max);

@@ -18,8 +18,9 @@ namespace mdio {
 using nlohmann::json;
 
 void check_name(std::string_view name, const char* what) {
-  const bool plain = !name.empty() && name.find_first_of("/\\\0", 0, 3) == name.npos && name[0] != '.' && name.size() < 200 &&
-                     !name.starts_with("__") && name != "zarr.json";
+  const bool plain = !name.empty() && name.find_first_of("/\\\0", 0, 3) == name.npos &&
+                     name[0] != '.' && name.size() < 200 && !name.starts_with("__") &&
+                     name != "zarr.json";
   if (!plain) fail(ErrorCode::kInvalidArgument, "\"{}\" is no name for {}", name, what);
 }
 
@@ -29,45 +30,59 @@ constexpr int64_t kMaxTraces = int64_t{1} << 31;
 
 /// Throws where the specification cannot be meant, so that nothing is created for it.
 const VolumeSpec& checked(const VolumeSpec& spec) {
-  if (spec.axes.size() < 2) fail(ErrorCode::kInvalidArgument, "a volume needs at least two axes, {} were given", spec.axes.size());
-  std::set<std::string> names{"trace_mask", "cdp_x", "cdp_y", "headers", "raw_headers", "segy_file_header"};
+  if (spec.axes.size() < 2)
+    fail(ErrorCode::kInvalidArgument, "a volume needs at least two axes, {} were given",
+         spec.axes.size());
+  std::set<std::string> names{"trace_mask", "cdp_x",       "cdp_y",
+                              "headers",    "raw_headers", "segy_file_header"};
   check_name(spec.variable, "a variable");
-  if (!names.insert(spec.variable).second) fail(ErrorCode::kInvalidArgument, "the variable may not be called \"{}\"", spec.variable);
+  if (!names.insert(spec.variable).second)
+    fail(ErrorCode::kInvalidArgument, "the variable may not be called \"{}\"", spec.variable);
   int64_t traces = 1;
   for (const Axis& axis : spec.axes) {
     check_name(axis.name, "an axis");
-    if (!names.insert(axis.name).second) fail(ErrorCode::kInvalidArgument, "the name \"{}\" is used twice", axis.name);
-    if (axis.size() == 0) fail(ErrorCode::kInvalidArgument, "axis \"{}\" has no positions", axis.name);
+    if (!names.insert(axis.name).second)
+      fail(ErrorCode::kInvalidArgument, "the name \"{}\" is used twice", axis.name);
+    if (axis.size() == 0)
+      fail(ErrorCode::kInvalidArgument, "axis \"{}\" has no positions", axis.name);
     if (&axis != &spec.axes.back()) traces = traces > kMaxTraces ? traces : traces * axis.size();
   }
-  if (traces > kMaxTraces) fail(ErrorCode::kInvalidArgument, "a volume of more than {} traces", kMaxTraces);
+  if (traces > kMaxTraces)
+    fail(ErrorCode::kInvalidArgument, "a volume of more than {} traces", kMaxTraces);
   if (spec.zarr_format != 2 && spec.zarr_format != 3)
     fail(ErrorCode::kInvalidArgument, "Zarr format {}: 2 and 3 can be written", spec.zarr_format);
   if (!spec.chunk_shape.empty() && spec.chunk_shape.size() != spec.axes.size())
-    fail(ErrorCode::kInvalidArgument, "a chunk shape of {} axes for a volume of {}", spec.chunk_shape.size(), spec.axes.size());
+    fail(ErrorCode::kInvalidArgument, "a chunk shape of {} axes for a volume of {}",
+         spec.chunk_shape.size(), spec.axes.size());
   for (const int64_t n : spec.chunk_shape)
     if (n <= 0) fail(ErrorCode::kInvalidArgument, "a chunk size of {}", n);
   if (spec.compressor != "zstd" && spec.compressor != "lz4" && spec.compressor != "none")
-    fail(ErrorCode::kInvalidArgument, "compressor \"{}\": expected zstd, lz4 or none", spec.compressor);
+    fail(ErrorCode::kInvalidArgument, "compressor \"{}\": expected zstd, lz4 or none",
+         spec.compressor);
   const int64_t header = spec.trace_header_bytes;
   if (header != 0 && (header < static_cast<int64_t>(kTraceHeaderBytes) || header > 65536))
-    fail(ErrorCode::kInvalidArgument, "trace headers of {} bytes: expected 240 or more, or 0", header);
+    fail(ErrorCode::kInvalidArgument, "trace headers of {} bytes: expected 240 or more, or 0",
+         header);
   if (spec.zfp_tolerance < 0 || !std::isfinite(spec.zfp_tolerance))
     fail(ErrorCode::kInvalidArgument, "a zfp tolerance of {}", spec.zfp_tolerance);
   return spec;
 }
 
 std::vector<int64_t> picked_chunks(const VolumeSpec& spec, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> out = spec.chunk_shape.empty() ? default_chunk_shape(shape) : spec.chunk_shape;
+  std::vector<int64_t> out =
+      spec.chunk_shape.empty() ? default_chunk_shape(shape) : spec.chunk_shape;
   for (size_t i = 0; i < out.size(); ++i) out[i] = std::min(out[i], shape[i]);
   return out;
 }
 
-std::vector<int64_t> without_last(const std::vector<int64_t>& shape) { return {shape.begin(), shape.end() - 1}; }
+std::vector<int64_t> without_last(const std::vector<int64_t>& shape) {
+  return {shape.begin(), shape.end() - 1};
+}
 
 zarr::DataType sample_type_of(const VolumeSpec& spec) {
   const zarr::DataType type = zarr::data_type_from_name(spec.sample_type);
-  const bool known = type.is_number() && type.kind != zarr::Kind::kBool && type.kind != zarr::Kind::kBrainFloat &&
+  const bool known = type.is_number() && type.kind != zarr::Kind::kBool &&
+                     type.kind != zarr::Kind::kBrainFloat &&
                      !(type.kind == zarr::Kind::kFloat && type.size == 2);
   if (!known) fail(ErrorCode::kInvalidArgument, "samples cannot be stored as {}", spec.sample_type);
   return type;
@@ -89,9 +104,13 @@ void store_all(std::span<const float> in, std::byte* out) {
     if constexpr (std::is_floating_point_v<T>) {
       value = in[i];
     } else {
-      const double low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
+      const double low = static_cast<double>(std::numeric_limits<T>::min()),
+                   high = static_cast<double>(std::numeric_limits<T>::max());
       const double wide = std::nearbyint(static_cast<double>(in[i]));
-      value = std::isnan(wide) ? T{0} : wide <= low ? std::numeric_limits<T>::min() : wide >= high ? std::numeric_limits<T>::max() : static_cast<T>(wide);
+      value = std::isnan(wide) ? T{0}
+              : wide <= low    ? std::numeric_limits<T>::min()
+              : wide >= high   ? std::numeric_limits<T>::max()
+                               : static_cast<T>(wide);
     }
     std::memcpy(out + i * sizeof(T), &value, sizeof(T));
   }
@@ -119,10 +138,10 @@ zarr::Bytes from_floats(std::span<const float> in, const zarr::DataType& type) {
 /// Where one chunk lies: its extent inside the volume and which of its traces are live.
 struct MdioWriter::Chunk {
   std::vector<int64_t> index, extent;
-  size_t number = 0;           ///< in C order of the grid
-  std::vector<uint8_t> live;   ///< per trace of the chunk; 0 past the edge
+  size_t number = 0;          ///< in C order of the grid
+  std::vector<uint8_t> live;  ///< per trace of the chunk; 0 past the edge
   bool any_live = false;
-  bool is_full = true;         ///< all traces live and none past the edge
+  bool is_full = true;  ///< all traces live and none past the edge
 };
 
 MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replace)
@@ -137,7 +156,8 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replac
       samples_(),
       grid_([&] {
         std::vector<int64_t> out;
-        for (size_t i = 0; i < shape_.size(); ++i) out.push_back((shape_[i] + chunk_shape_[i] - 1) / chunk_shape_[i]);
+        for (size_t i = 0; i < shape_.size(); ++i)
+          out.push_back((shape_[i] + chunk_shape_[i] - 1) / chunk_shape_[i]);
         return out;
       }()),
       target_(uri, replace),
@@ -148,7 +168,8 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replac
   const zarr::DataType type = sample_type_of(spec_);
   samples_ = make_array(shape_, chunk_shape_, type, marker_fill(type), dimensions_);
   if (spec_.zfp_tolerance > 0) {
-    if (type.kind != zarr::Kind::kFloat) fail(ErrorCode::kInvalidArgument, "zfp is for float samples, not {}", spec_.sample_type);
+    if (type.kind != zarr::Kind::kFloat)
+      fail(ErrorCode::kInvalidArgument, "zfp is for float samples, not {}", spec_.sample_type);
     samples_.codecs = {};
     samples_.codecs.serializer = zarr::CodecChain::Serializer::kZfp;
     samples_.codecs.zfp_tolerance = spec_.zfp_tolerance;
@@ -165,8 +186,8 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replac
     for (size_t i = 0; fits && i < chunk_shape_.size(); ++i)
       fits = spec_.shard_shape[i] > 0 && spec_.shard_shape[i] % chunk_shape_[i] == 0;
     if (!fits)
-      fail(ErrorCode::kInvalidArgument, "shards of [{}] do not hold whole chunks of [{}]", fmt::join(spec_.shard_shape, ", "),
-           fmt::join(chunk_shape_, ", "));
+      fail(ErrorCode::kInvalidArgument, "shards of [{}] do not hold whole chunks of [{}]",
+           fmt::join(spec_.shard_shape, ", "), fmt::join(chunk_shape_, ", "));
     zarr::shard_grid(*sharding, spec_.shard_shape);
     samples_.codecs = {};
     samples_.codecs.serializer = zarr::CodecChain::Serializer::kSharding;
@@ -174,12 +195,16 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replac
     samples_.object_shape = spec_.shard_shape;
   }
   if (spec_.trace_header_bytes > 0) {
-    headers_ = make_array(trace_shape_, without_last(chunk_shape_), header_struct(), nullptr, trace_dimensions);
-    raw_headers_ = make_array(trace_shape_, without_last(chunk_shape_), {zarr::Kind::kRaw, static_cast<uint32_t>(spec_.trace_header_bytes)}, nullptr, trace_dimensions);
+    headers_ = make_array(trace_shape_, without_last(chunk_shape_), header_struct(), nullptr,
+                          trace_dimensions);
+    raw_headers_ = make_array(trace_shape_, without_last(chunk_shape_),
+                              {zarr::Kind::kRaw, static_cast<uint32_t>(spec_.trace_header_bytes)},
+                              nullptr, trace_dimensions);
   }
 }
 
-zarr::ArrayMetadata MdioWriter::make_array(std::vector<int64_t> shape, std::vector<int64_t> chunks, zarr::DataType type, const json& fill,
+zarr::ArrayMetadata MdioWriter::make_array(std::vector<int64_t> shape, std::vector<int64_t> chunks,
+                                           zarr::DataType type, const json& fill,
                                            std::vector<std::string> dimensions) const {
   zarr::ArrayMetadata m;
   m.format = spec_.zarr_format;
@@ -190,7 +215,8 @@ zarr::ArrayMetadata MdioWriter::make_array(std::vector<int64_t> shape, std::vect
   m.fill = zarr::parse_fill_value(fill, m.type);
   m.dimension_names = std::move(dimensions);
   if (spec_.compressor != "none") {
-    zarr::BytesCodec blosc{zarr::BytesCodec::Id::kBlosc, "blosc", spec_.compressor, spec_.compression_level};
+    zarr::BytesCodec blosc{zarr::BytesCodec::Id::kBlosc, "blosc", spec_.compressor,
+                           spec_.compression_level};
     blosc.shuffle = m.type.size == 1 ? 2 : 1;
     blosc.element_size = m.type.size <= 255 ? m.type.size : 1;
     m.codecs.bytes_codecs.push_back(std::move(blosc));
@@ -198,11 +224,13 @@ zarr::ArrayMetadata MdioWriter::make_array(std::vector<int64_t> shape, std::vect
   return m;
 }
 
-std::string MdioWriter::key_of(const std::string& name, const zarr::ArrayMetadata& metadata, std::span<const int64_t> object) const {
+std::string MdioWriter::key_of(const std::string& name, const zarr::ArrayMetadata& metadata,
+                               std::span<const int64_t> object) const {
   return name + "/" + metadata.object_key(object);
 }
 
-MdioWriter::Chunk MdioWriter::locate(std::span<const int64_t> index, std::span<const uint8_t> live) {
+MdioWriter::Chunk MdioWriter::locate(std::span<const int64_t> index,
+                                     std::span<const uint8_t> live) {
   const size_t rank = shape_.size();
   Chunk chunk{{index.begin(), index.end()}};
   bool inside = index.size() == rank;
@@ -213,7 +241,9 @@ MdioWriter::Chunk MdioWriter::locate(std::span<const int64_t> index, std::span<c
     chunk.extent.push_back(std::min(chunk_shape_[i], shape_[i] - index[i] * chunk_shape_[i]));
     if (i + 1 < rank) rows *= static_cast<size_t>(chunk_shape_[i]);
   }
-  if (!inside) fail(ErrorCode::kOutOfRange, "no chunk [{}] in a grid of [{}]", fmt::join(index, ", "), fmt::join(grid_, ", "));
+  if (!inside)
+    fail(ErrorCode::kOutOfRange, "no chunk [{}] in a grid of [{}]", fmt::join(index, ", "),
+         fmt::join(grid_, ", "));
   if (!live.empty() && live.size() != rows)
     fail(ErrorCode::kInvalidArgument, "{} live flags for a chunk of {} traces", live.size(), rows);
   chunk.live.resize(rows);
@@ -231,7 +261,8 @@ MdioWriter::Chunk MdioWriter::locate(std::span<const int64_t> index, std::span<c
     chunk.any_live = chunk.any_live || is_live;
     chunk.is_full = chunk.is_full && is_live;
     // Chunks above one another share their traces; each writer only ever sets the flag.
-    if (is_live) std::atomic_ref(live_[static_cast<size_t>(trace)]).store(1, std::memory_order_relaxed);
+    if (is_live)
+      std::atomic_ref(live_[static_cast<size_t>(trace)]).store(1, std::memory_order_relaxed);
     for (size_t i = rank - 1; i-- > 0;) {
       if (++at[i] < chunk_shape_[i]) break;
       at[i] = 0;
@@ -240,28 +271,35 @@ MdioWriter::Chunk MdioWriter::locate(std::span<const int64_t> index, std::span<c
   return chunk;
 }
 
-void MdioWriter::write_chunk(std::span<const int64_t> index, std::span<const float> samples, std::span<const uint8_t> live) {
+void MdioWriter::write_chunk(std::span<const int64_t> index, std::span<const float> samples,
+                             std::span<const uint8_t> live) {
   if (samples.size() != static_cast<size_t>(zarr::element_count(chunk_shape_)))
-    fail(ErrorCode::kInvalidArgument, "{} samples for a chunk of [{}]", samples.size(), fmt::join(chunk_shape_, ", "));
+    fail(ErrorCode::kInvalidArgument, "{} samples for a chunk of [{}]", samples.size(),
+         fmt::join(chunk_shape_, ", "));
   const Chunk chunk = locate(index, live);
   const zarr::DataType& type = samples_.type;
-  if (type.kind == zarr::Kind::kFloat && type.size == 4) return put_samples(chunk, std::as_bytes(samples), samples);
+  if (type.kind == zarr::Kind::kFloat && type.size == 4)
+    return put_samples(chunk, std::as_bytes(samples), samples);
   put_samples(chunk, from_floats(samples, type), samples);
 }
 
-void MdioWriter::write_chunk_raw(std::span<const int64_t> index, std::span<const std::byte> samples, std::span<const uint8_t> live) {
+void MdioWriter::write_chunk_raw(std::span<const int64_t> index, std::span<const std::byte> samples,
+                                 std::span<const uint8_t> live) {
   const auto count = static_cast<size_t>(zarr::element_count(chunk_shape_));
   if (samples.size() != count * samples_.type.size)
-    fail(ErrorCode::kInvalidArgument, "{} bytes for a chunk of [{}] {}", samples.size(), fmt::join(chunk_shape_, ", "), spec_.sample_type);
+    fail(ErrorCode::kInvalidArgument, "{} bytes for a chunk of [{}] {}", samples.size(),
+         fmt::join(chunk_shape_, ", "), spec_.sample_type);
   const Chunk chunk = locate(index, live);
   std::vector<float> values(count);
   zarr::convert(samples, samples_.type, values);
   put_samples(chunk, samples, values);
 }
 
-void MdioWriter::put_samples(const Chunk& chunk, std::span<const std::byte> elements, std::span<const float> values) {
+void MdioWriter::put_samples(const Chunk& chunk, std::span<const std::byte> elements,
+                             std::span<const float> values) {
   const auto row = static_cast<size_t>(chunk_shape_.back());
-  statistics_.add(chunk.number, {values, row, static_cast<size_t>(chunk.extent.back()), chunk.live});
+  statistics_.add(chunk.number,
+                  {values, row, static_cast<size_t>(chunk.extent.back()), chunk.live});
   zarr::Bytes scratch;
   if (!chunk.is_full) {
     // Dead traces get the fill value, what lies past the edge zeros.
@@ -279,7 +317,8 @@ void MdioWriter::put_samples(const Chunk& chunk, std::span<const std::byte> elem
   if (!chunk.any_live && !sharded) return;  // an absent object reads as the fill value
   zarr::Bytes encoded;
   if (chunk.any_live)
-    encoded = zarr::encode_chunk(sharded ? samples_.codecs.sharding->inner : samples_.codecs, elements, chunk_shape_, samples_.type);
+    encoded = zarr::encode_chunk(sharded ? samples_.codecs.sharding->inner : samples_.codecs,
+                                 elements, chunk_shape_, samples_.type);
   if (sharded) return put_into_shard(chunk, std::move(encoded));
   target_.put(key_of(spec_.variable, samples_, chunk.index), encoded);
 }
@@ -291,7 +330,8 @@ void MdioWriter::put_into_shard(const Chunk& chunk, zarr::Bytes encoded) {
   int64_t expected = 1;  // chunks of the volume in this shard
   for (size_t i = 0; i < grid_.size(); ++i) {
     shard.push_back(chunk.index[i] / per_shard[i]);
-    inner = inner * static_cast<size_t>(per_shard[i]) + static_cast<size_t>(chunk.index[i] % per_shard[i]);
+    inner = inner * static_cast<size_t>(per_shard[i]) +
+            static_cast<size_t>(chunk.index[i] % per_shard[i]);
     expected *= std::min(per_shard[i], grid_[i] - shard[i] * per_shard[i]);
   }
   OpenShard complete;
@@ -302,7 +342,9 @@ void MdioWriter::put_into_shard(const Chunk& chunk, zarr::Bytes encoded) {
       open.chunks.resize(static_cast<size_t>(zarr::element_count(per_shard)));
       open.missing = expected;
     }
-    if (open.chunks[inner]) fail(ErrorCode::kInvalidArgument, "chunk [{}] was written twice", fmt::join(chunk.index, ", "));
+    if (open.chunks[inner])
+      fail(ErrorCode::kInvalidArgument, "chunk [{}] was written twice",
+           fmt::join(chunk.index, ", "));
     open.chunks[inner] = std::move(encoded);
     if (--open.missing > 0) return;
     complete = std::move(open);
@@ -311,43 +353,53 @@ void MdioWriter::put_into_shard(const Chunk& chunk, zarr::Bytes encoded) {
   put_shard(shard, std::move(complete.chunks));
 }
 
-void MdioWriter::put_shard(const std::vector<int64_t>& shard, std::vector<std::optional<zarr::Bytes>> chunks) {
+void MdioWriter::put_shard(const std::vector<int64_t>& shard,
+                           std::vector<std::optional<zarr::Bytes>> chunks) {
   bool any = false;
   for (auto& chunk : chunks) {
     if (chunk && chunk->empty()) chunk.reset();  // written, but without a live trace
     any = any || chunk.has_value();
   }
   if (any)
-    target_.put(key_of(spec_.variable, samples_, shard), zarr::encode_shard(*samples_.codecs.sharding, chunks, samples_.object_shape));
+    target_.put(key_of(spec_.variable, samples_, shard),
+                zarr::encode_shard(*samples_.codecs.sharding, chunks, samples_.object_shape));
 }
 
-void MdioWriter::write_trace_headers(std::span<const int64_t> chunk, std::span<const std::byte> headers) {
-  if (spec_.trace_header_bytes == 0) fail(ErrorCode::kInvalidArgument, "this volume was not made for trace headers");
+void MdioWriter::write_trace_headers(std::span<const int64_t> chunk,
+                                     std::span<const std::byte> headers) {
+  if (spec_.trace_header_bytes == 0)
+    fail(ErrorCode::kInvalidArgument, "this volume was not made for trace headers");
   const auto traces = static_cast<size_t>(zarr::element_count(headers_.object_shape));
   if (headers.size() != traces * raw_headers_.type.size)
-    fail(ErrorCode::kInvalidArgument, "{} bytes of trace headers for a chunk of {} traces", headers.size(), traces);
+    fail(ErrorCode::kInvalidArgument, "{} bytes of trace headers for a chunk of {} traces",
+         headers.size(), traces);
   bool inside = chunk.size() == trace_shape_.size();
   for (size_t i = 0; inside && i < chunk.size(); ++i) inside = chunk[i] >= 0 && chunk[i] < grid_[i];
-  if (!inside) fail(ErrorCode::kOutOfRange, "no chunk [{}] of trace headers", fmt::join(chunk, ", "));
+  if (!inside)
+    fail(ErrorCode::kOutOfRange, "no chunk [{}] of trace headers", fmt::join(chunk, ", "));
   zarr::Bytes structs(traces * header_struct().size);
   fill_header_structs(headers, raw_headers_.type.size, spec_.little_endian_headers, structs);
-  target_.put(key_of("headers", headers_, chunk), zarr::encode_chunk(headers_.codecs, structs, headers_.object_shape, headers_.type));
+  target_.put(key_of("headers", headers_, chunk),
+              zarr::encode_chunk(headers_.codecs, structs, headers_.object_shape, headers_.type));
   target_.put(key_of("raw_headers", raw_headers_, chunk),
-              zarr::encode_chunk(raw_headers_.codecs, headers, raw_headers_.object_shape, raw_headers_.type));
+              zarr::encode_chunk(raw_headers_.codecs, headers, raw_headers_.object_shape,
+                                 raw_headers_.type));
 }
 
 void MdioWriter::set_segy_file_header(const SegyFileHeader& header) { segy_header_ = header; }
 
 void MdioWriter::set_attribute(std::string_view name, std::string_view text) {
   json value = json::parse(text, nullptr, false);
-  if (value.is_discarded()) fail(ErrorCode::kInvalidArgument, "attribute \"{}\" is no JSON: {}", name, text.substr(0, 80));
+  if (value.is_discarded())
+    fail(ErrorCode::kInvalidArgument, "attribute \"{}\" is no JSON: {}", name, text.substr(0, 80));
   std::lock_guard lock(mutex_);
   free_attributes_[std::string(name)] = std::move(value);
 }
 
 }  // namespace mdio
 
-std::unique_ptr<VolumeWriter> create_volume(std::string_view uri, const VolumeSpec& spec, bool replace) {
+std::unique_ptr<VolumeWriter> create_volume(std::string_view uri, const VolumeSpec& spec,
+                                            bool replace) {
   return std::make_unique<mdio::MdioWriter>(uri, spec, replace);
 }
 

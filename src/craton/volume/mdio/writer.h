@@ -17,8 +17,9 @@
 
 namespace craton::volume::mdio {
 
-/// Where a volume that is being written lies until it is finished. On a file system: a folder beside the target, renamed at
-/// the end. In an object store: the objects themselves, without the root's metadata, which are put last; removed on failure.
+/// Where a volume that is being written lies until it is finished. On a file system: a folder
+/// beside the target, renamed at the end. In an object store: the objects themselves, without the
+/// root's metadata, which are put last; removed on failure.
 class VolumeTarget {
  public:
   VolumeTarget(std::string_view uri, bool replace);
@@ -47,28 +48,37 @@ class MdioWriter final : public VolumeWriter {
  public:
   MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replace);
 
-  void write_chunk(std::span<const int64_t> chunk, std::span<const float> samples, std::span<const uint8_t> live) override;
-  void write_chunk_raw(std::span<const int64_t> chunk, std::span<const std::byte> samples, std::span<const uint8_t> live) override;
-  void write_trace_headers(std::span<const int64_t> chunk, std::span<const std::byte> headers) override;
+  void write_chunk(std::span<const int64_t> chunk, std::span<const float> samples,
+                   std::span<const uint8_t> live) override;
+  void write_chunk_raw(std::span<const int64_t> chunk, std::span<const std::byte> samples,
+                       std::span<const uint8_t> live) override;
+  void write_trace_headers(std::span<const int64_t> chunk,
+                           std::span<const std::byte> headers) override;
   void set_segy_file_header(const SegyFileHeader& header) override;
-  void write_array(std::string_view name, const NamedArray& array, std::string_view attributes) override;
+  void write_array(std::string_view name, const NamedArray& array,
+                   std::string_view attributes) override;
   void set_attribute(std::string_view name, std::string_view json) override;
   void finish() override;
 
  private:
   struct Chunk;  // one chunk's place in the volume
   Chunk locate(std::span<const int64_t> index, std::span<const uint8_t> live);
-  void put_samples(const Chunk& chunk, std::span<const std::byte> elements, std::span<const float> values);
+  void put_samples(const Chunk& chunk, std::span<const std::byte> elements,
+                   std::span<const float> values);
   void put_into_shard(const Chunk& chunk, zarr::Bytes encoded);
   void put_shard(const std::vector<int64_t>& shard, std::vector<std::optional<zarr::Bytes>> chunks);
-  std::string key_of(const std::string& name, const zarr::ArrayMetadata& metadata, std::span<const int64_t> object) const;
+  std::string key_of(const std::string& name, const zarr::ArrayMetadata& metadata,
+                     std::span<const int64_t> object) const;
 
-  zarr::ArrayMetadata make_array(std::vector<int64_t> shape, std::vector<int64_t> chunks, zarr::DataType type,
-                                 const nlohmann::json& fill, std::vector<std::string> dimensions) const;
+  zarr::ArrayMetadata make_array(std::vector<int64_t> shape, std::vector<int64_t> chunks,
+                                 zarr::DataType type, const nlohmann::json& fill,
+                                 std::vector<std::string> dimensions) const;
   /// An array that is in memory whole, with its metadata.
-  void put_whole(const std::string& name, const zarr::ArrayMetadata& metadata, std::span<const std::byte> elements);
+  void put_whole(const std::string& name, const zarr::ArrayMetadata& metadata,
+                 std::span<const std::byte> elements);
   void put_metadata(const std::string& name, const zarr::ArrayMetadata& metadata);
-  void put_node(const std::string& name, const nlohmann::json& v3, const nlohmann::json& zarray, const nlohmann::json& zattrs);
+  void put_node(const std::string& name, const nlohmann::json& v3, const nlohmann::json& zarray,
+                const nlohmann::json& zattrs);
   void put_axes();
   void put_positions();
   void put_segy_file_header();
@@ -87,7 +97,8 @@ class MdioWriter final : public VolumeWriter {
   std::map<std::string, nlohmann::json> documents_;  ///< of the nodes below the root, by key
 
   struct OpenShard {
-    std::vector<std::optional<zarr::Bytes>> chunks;  ///< encoded; empty bytes for one without a live trace
+    std::vector<std::optional<zarr::Bytes>>
+        chunks;  ///< encoded; empty bytes for one without a live trace
     int64_t missing = 0;
   };
   std::mutex mutex_;

@@ -1,6 +1,7 @@
 #include "craton/volume/zarr/array.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "craton/base/error.h"
@@ -10,6 +11,8 @@ namespace craton::volume::zarr {
 namespace {
 
 constexpr size_t kCachedIndexEntries = 8 << 20;  // 64 MiB
+constexpr uint64_t kMostGap = 64 << 10;          // between inner chunks that are fetched together
+constexpr uint64_t kMostRange = 16 << 20;
 
 /// Adds the key to errors that come from decoding.
 template <typename F>
@@ -22,6 +25,23 @@ auto with_key(const std::string& key, const F& body) {
   }
 }
 
+/// Calls body(index) for all indexes from `first` to `last`, in C order.
+template <typename F>
+void for_each_index(const std::vector<int64_t>& first, const std::vector<int64_t>& last,
+                    const F& body) {
+  std::vector<int64_t> at = first;
+  while (true) {
+    body(at);
+    size_t axis = at.size();
+    while (axis > 0 && at[axis - 1] == last[axis - 1]) {
+      --axis;
+      at[axis] = first[axis];
+    }
+    if (axis == 0) return;
+    ++at[axis - 1];
+  }
+}
+
 Bytes& encoded_buffer() {
   thread_local Bytes buffer;
   return buffer;
@@ -30,9 +50,13 @@ Bytes& encoded_buffer() {
 }  // namespace
 
 Array::Array(std::shared_ptr<store::ObjectStore> store, std::string path, ArrayMetadata metadata)
-    : store_(std::move(store)), path_(std::move(path)), metadata_(std::move(metadata)), cache_(std::make_unique<IndexCache>()) {
+    : store_(std::move(store)),
+      path_(std::move(path)),
+      metadata_(std::move(metadata)),
+      cache_(std::make_unique<IndexCache>()) {
   const auto& chunk = metadata_.chunk_shape();
-  for (size_t i = 0; i < metadata_.rank(); ++i) grid_.push_back((metadata_.shape[i] + chunk[i] - 1) / chunk[i]);
+  for (size_t i = 0; i < metadata_.rank(); ++i)
+    grid_.push_back((metadata_.shape[i] + chunk[i] - 1) / chunk[i]);
   chunk_bytes_ = static_cast<size_t>(element_count(chunk)) * metadata_.type.size;
 }
 
@@ -52,15 +76,20 @@ std::shared_ptr<const ShardIndex> Array::shard_index(std::span<const int64_t> sh
   const size_t size = shard_index_bytes(sharding, metadata_.object_shape);
   std::optional<Bytes> bytes;
   try {
-    bytes = sharding.index_at_start ? store_->get_range(key, 0, size) : store_->get_suffix(key, size);
+    bytes =
+        sharding.index_at_start ? store_->get_range(key, 0, size) : store_->get_suffix(key, size);
   } catch (Error& e) {
     if (e.code() != ErrorCode::kOutOfRange) throw;
-    throw Error(ErrorCode::kCorrupt, fmt::format("a shard shorter than its index of {} bytes", size)).with("key", key);
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("a shard shorter than its index of {} bytes", size))
+        .with("key", key);
   }
   std::shared_ptr<const ShardIndex> index;
   if (bytes) {
     index = with_key(key, [&] {
-      if (bytes->size() != size) fail(ErrorCode::kCorrupt, "a shard of {} bytes is shorter than its index of {}", bytes->size(), size);
+      if (bytes->size() != size)
+        fail(ErrorCode::kCorrupt, "a shard of {} bytes is shorter than its index of {}",
+             bytes->size(), size);
       return std::make_shared<const ShardIndex>(
           decode_shard_index(sharding, *bytes, metadata_.object_shape, metadata_.type.size));
     });
@@ -75,39 +104,63 @@ std::shared_ptr<const ShardIndex> Array::shard_index(std::span<const int64_t> sh
   return index;
 }
 
-bool Array::read_inner_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const {
+Array::InnerPlace Array::inner_place(std::span<const int64_t> chunk) const {
   const Sharding& sharding = *metadata_.codecs.sharding;
-  std::vector<int64_t> shard;
-  size_t inner = 0;
+  InnerPlace place;
   for (size_t i = 0; i < chunk.size(); ++i) {
     const int64_t per_shard = metadata_.object_shape[i] / sharding.chunk_shape[i];
-    shard.push_back(chunk[i] / per_shard);
-    inner = inner * static_cast<size_t>(per_shard) + static_cast<size_t>(chunk[i] % per_shard);
+    place.shard.push_back(chunk[i] / per_shard);
+    place.number =
+        place.number * static_cast<size_t>(per_shard) + static_cast<size_t>(chunk[i] % per_shard);
   }
-  const auto index = shard_index(shard);
-  if (!index || index->is_absent(inner)) {
+  return place;
+}
+
+Bytes Array::shard_range(const std::string& key, uint64_t offset, uint64_t length) const {
+  std::optional<Bytes> bytes;
+  try {
+    bytes = store_->get_range(key, offset, length);
+  } catch (Error& e) {
+    if (e.code() != ErrorCode::kOutOfRange) throw;
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("shard index: bytes {} to {} lie past the end of the shard", offset,
+                            offset + length))
+        .with("key", key);
+  }
+  if (!bytes)
+    throw Error(ErrorCode::kNotFound, "a shard vanished while it was read").with("key", key);
+  return std::move(*bytes);
+}
+
+void Array::decode_inner(const std::string& key, std::span<const std::byte> encoded,
+                         std::span<std::byte> out) const {
+  const Sharding& sharding = *metadata_.codecs.sharding;
+  with_key(key, [&] {
+    decode_chunk(sharding.inner, encoded, sharding.chunk_shape, metadata_.type, metadata_.fill,
+                 out);
+  });
+}
+
+bool Array::read_inner_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const {
+  const InnerPlace place = inner_place(chunk);
+  const auto index = shard_index(place.shard);
+  if (!index || index->is_absent(place.number)) {
     fill_elements(out, metadata_.fill);
     return false;
   }
-  const std::string key = object_key(shard);
-  std::optional<Bytes> bytes;
-  try {
-    bytes = store_->get_range(key, index->offset(inner), index->length(inner));
-  } catch (Error& e) {
-    if (e.code() != ErrorCode::kOutOfRange) throw;
-    throw Error(ErrorCode::kCorrupt, fmt::format("shard index: inner chunk {} lies past the end of the shard", inner)).with("key", key);
-  }
-  if (!bytes) throw Error(ErrorCode::kNotFound, "a shard vanished while it was read").with("key", key);
-  with_key(key, [&] { decode_chunk(sharding.inner, *bytes, sharding.chunk_shape, metadata_.type, metadata_.fill, out); });
+  const std::string key = object_key(place.shard);
+  decode_inner(key, shard_range(key, index->offset(place.number), index->length(place.number)),
+               out);
   return true;
 }
 
 bool Array::read_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const {
   for (size_t i = 0; i < grid_.size(); ++i)
     if (chunk.size() != grid_.size() || chunk[i] < 0 || chunk[i] >= grid_[i])
-      fail(ErrorCode::kOutOfRange, "array \"{}\" has no chunk at [{}]; its grid is [{}]", path_, fmt::join(chunk, ", "),
-           fmt::join(grid_, ", "));
-  if (out.size() != chunk_bytes_) fail(ErrorCode::kInternal, "a buffer of {} bytes for a chunk of {}", out.size(), chunk_bytes_);
+      fail(ErrorCode::kOutOfRange, "array \"{}\" has no chunk at [{}]; its grid is [{}]", path_,
+           fmt::join(chunk, ", "), fmt::join(grid_, ", "));
+  if (out.size() != chunk_bytes_)
+    fail(ErrorCode::kInternal, "a buffer of {} bytes for a chunk of {}", out.size(), chunk_bytes_);
   if (metadata_.has_inner_chunks()) return read_inner_chunk(chunk, out);
   const std::string key = object_key(chunk);
   const auto bytes = store_->get_into(key, encoded_buffer());
@@ -115,59 +168,118 @@ bool Array::read_chunk(std::span<const int64_t> chunk, std::span<std::byte> out)
     fill_elements(out, metadata_.fill);
     return false;
   }
-  with_key(key, [&] { decode_chunk(metadata_.codecs, *bytes, metadata_.object_shape, metadata_.type, metadata_.fill, out); });
+  with_key(key, [&] {
+    decode_chunk(metadata_.codecs, *bytes, metadata_.object_shape, metadata_.type, metadata_.fill,
+                 out);
+  });
   return true;
 }
 
-void Array::read(std::span<const int64_t> origin, std::span<const int64_t> shape, std::span<std::byte> out) const {
-  const size_t rank = metadata_.rank();
+/// Puts the chunks of one block where they belong: straight into the block where a chunk's rows
+/// follow one another there, else through a buffer.
+class Array::Block {
+ public:
+  Block(const Array& array, std::span<const int64_t> origin, std::span<const int64_t> shape,
+        std::span<std::byte> out)
+      : array_(array), origin_(origin), shape_(shape), out_(out) {}
+
+  /// Calls decode(target) for the chunk at `at`.
+  template <typename Decode>
+  void place(std::span<const int64_t> at, const Decode& decode) {
+    const auto& chunk_shape = array_.metadata_.chunk_shape();
+    const size_t rank = at.size(), size = array_.metadata_.type.size;
+    std::vector<int64_t> in_chunk(rank), in_out(rank), extent(rank);
+    bool whole = true, split = false;
+    int64_t offset = 0;
+    for (size_t i = 0; i < rank; ++i) {
+      const int64_t begin = at[i] * chunk_shape[i], end = begin + chunk_shape[i];
+      const int64_t from = std::max(begin, origin_[i]);
+      in_chunk[i] = from - begin;
+      in_out[i] = from - origin_[i];
+      extent[i] = std::min(end, origin_[i] + shape_[i]) - from;
+      whole = whole && extent[i] == chunk_shape[i] && (!split || extent[i] == shape_[i]);
+      split = split || extent[i] > 1;
+      offset = offset * shape_[i] + in_out[i];
+    }
+    if (whole) return decode(out_.subspan(static_cast<size_t>(offset) * size, array_.chunk_bytes_));
+    if (scratch_.empty()) scratch_.resize(array_.chunk_bytes_);
+    decode(std::span<std::byte>(scratch_));
+    copy_box(scratch_.data(), chunk_shape, in_chunk, out_.data(), shape_, in_out, extent, size);
+  }
+
+ private:
+  const Array& array_;
+  std::span<const int64_t> origin_, shape_;
+  std::span<std::byte> out_;
+  Bytes scratch_;
+};
+
+void Array::read(std::span<const int64_t> origin, std::span<const int64_t> shape,
+                 std::span<std::byte> out) const {
+  const size_t rank = metadata_.rank(), size = metadata_.type.size;
   bool inside = origin.size() == rank && shape.size() == rank;
   for (size_t i = 0; inside && i < rank; ++i)
-    inside = origin[i] >= 0 && shape[i] >= 0 && shape[i] <= metadata_.shape[i] && origin[i] <= metadata_.shape[i] - shape[i];
+    inside = origin[i] >= 0 && shape[i] >= 0 && shape[i] <= metadata_.shape[i] &&
+             origin[i] <= metadata_.shape[i] - shape[i];
   if (!inside)
-    fail(ErrorCode::kOutOfRange, "block [{}] at [{}] leaves the array \"{}\" of shape [{}]", fmt::join(shape, ", "),
-         fmt::join(origin, ", "), path_, fmt::join(metadata_.shape, ", "));
-  const size_t size = metadata_.type.size;
+    fail(ErrorCode::kOutOfRange, "block [{}] at [{}] leaves the array \"{}\" of shape [{}]",
+         fmt::join(shape, ", "), fmt::join(origin, ", "), path_, fmt::join(metadata_.shape, ", "));
   if (out.size() != static_cast<size_t>(element_count(shape)) * size)
-    fail(ErrorCode::kInternal, "a buffer of {} bytes for a block of [{}] elements of {}", out.size(), fmt::join(shape, ", "), size);
+    fail(ErrorCode::kInternal, "a buffer of {} bytes for a block of [{}] elements of {}",
+         out.size(), fmt::join(shape, ", "), size);
   if (out.empty()) return;
   const auto& chunk_shape = metadata_.chunk_shape();
-  std::vector<int64_t> first(rank), last(rank), at(rank);
+  std::vector<int64_t> first(rank), last(rank);
   for (size_t i = 0; i < rank; ++i) {
     first[i] = origin[i] / chunk_shape[i];
     last[i] = (origin[i] + shape[i] - 1) / chunk_shape[i];
   }
-  at = first;
-  Bytes scratch;
-  while (true) {
-    std::vector<int64_t> in_chunk(rank), in_out(rank), extent(rank);
-    bool whole = true;  // the chunk is inside the block, and its rows follow one another in `out` as well
-    bool split = false;
-    int64_t offset = 0;
-    for (size_t i = 0; i < rank; ++i) {
-      const int64_t begin = at[i] * chunk_shape[i], end = begin + chunk_shape[i];
-      const int64_t from = std::max(begin, origin[i]), to = std::min(end, origin[i] + shape[i]);
-      in_chunk[i] = from - begin;
-      in_out[i] = from - origin[i];
-      extent[i] = to - from;
-      whole = whole && extent[i] == chunk_shape[i] && (!split || extent[i] == shape[i]);
-      split = split || extent[i] > 1;
-      offset = offset * shape[i] + in_out[i];
-    }
-    if (whole) {
-      read_chunk(at, out.subspan(static_cast<size_t>(offset) * size, chunk_bytes_));
+  Block block(*this, origin, shape, out);
+  std::map<std::vector<int64_t>, std::vector<std::vector<int64_t>>> by_shard;
+  for_each_index(first, last, [&](const std::vector<int64_t>& at) {
+    if (metadata_.has_inner_chunks()) {
+      by_shard[inner_place(at).shard].push_back(at);
     } else {
-      if (scratch.empty()) scratch.resize(chunk_bytes_);
-      read_chunk(at, scratch);
-      copy_box(scratch.data(), chunk_shape, in_chunk, out.data(), shape, in_out, extent, size);
+      block.place(at, [&](std::span<std::byte> target) { read_chunk(at, target); });
     }
-    size_t axis = rank;
-    while (axis > 0 && at[axis - 1] == last[axis - 1]) {
-      --axis;
-      at[axis] = first[axis];
+  });
+  for (const auto& [shard, chunks] : by_shard) read_from_shard(shard, chunks, block);
+}
+
+void Array::read_from_shard(const std::vector<int64_t>& shard,
+                            const std::vector<std::vector<int64_t>>& chunks, Block& block) const {
+  struct Piece {
+    uint64_t offset, length;
+    const std::vector<int64_t>* chunk;
+  };
+  const auto index = shard_index(shard);
+  const std::string key = object_key(shard);
+  std::vector<Piece> pieces;
+  for (const auto& chunk : chunks) {
+    const size_t number = inner_place(chunk).number;
+    if (!index || index->is_absent(number)) {
+      block.place(chunk, [&](std::span<std::byte> to) { fill_elements(to, metadata_.fill); });
+    } else {
+      pieces.push_back({index->offset(number), index->length(number), &chunk});
     }
-    if (axis == 0) return;
-    ++at[axis - 1];
+  }
+  std::ranges::sort(pieces, {}, &Piece::offset);
+  for (size_t begin = 0; begin < pieces.size();) {
+    // One request for neighbours, as long as little is fetched in vain.
+    const uint64_t start = pieces[begin].offset;
+    uint64_t end = start + pieces[begin].length;
+    size_t next = begin + 1;
+    for (; next < pieces.size() && pieces[next].offset <= end + kMostGap; ++next) {
+      const uint64_t piece_end = pieces[next].offset + pieces[next].length;
+      if (std::max(end, piece_end) - start > kMostRange) break;
+      end = std::max(end, piece_end);
+    }
+    const Bytes bytes = shard_range(key, start, end - start);
+    for (; begin < next; ++begin) {
+      const Piece& piece = pieces[begin];
+      const auto encoded = std::span(bytes).subspan(piece.offset - start, piece.length);
+      block.place(*piece.chunk, [&](std::span<std::byte> to) { decode_inner(key, encoded, to); });
+    }
   }
 }
 
@@ -178,7 +290,8 @@ Bytes Array::read_all() const {
 }
 
 void Array::write_chunk(std::span<const int64_t> chunk, std::span<const std::byte> elements) {
-  store_->put(object_key(chunk), encode_chunk(metadata_.codecs, elements, metadata_.object_shape, metadata_.type));
+  store_->put(object_key(chunk),
+              encode_chunk(metadata_.codecs, elements, metadata_.object_shape, metadata_.type));
 }
 
 }  // namespace craton::volume::zarr

@@ -18,7 +18,8 @@
 namespace craton::volume::zarr {
 
 /// One Zarr array in a store. Reading is thread-safe; so is writing of different objects.
-/// Elements are little-endian bytes in C order. An absent object reads as the fill value; every other fault is an Error with the key.
+/// Elements are little-endian bytes in C order. An absent object reads as the fill value; every
+/// other fault is an Error with the key.
 class Array {
  public:
   /// `path` is relative to the store, "" for an array at its root.
@@ -30,11 +31,14 @@ class Array {
   const std::vector<int64_t>& grid() const { return grid_; }
   size_t chunk_bytes() const { return chunk_bytes_; }
 
-  /// Decodes one chunk (padding past the edge as stored) into `out` of chunk_bytes(). False when it is absent: `out` is fill.
+  /// Decodes one chunk (padding past the edge as stored) into `out` of chunk_bytes(). False when it
+  /// is absent: `out` is fill.
   bool read_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const;
 
-  /// Fills `out` with the block; kOutOfRange when it leaves the array. Decodes in place where a chunk's layout is the block's.
-  void read(std::span<const int64_t> origin, std::span<const int64_t> shape, std::span<std::byte> out) const;
+  /// Fills `out` with the block; kOutOfRange when it leaves the array. Decodes in place where a
+  /// chunk's layout is the block's.
+  void read(std::span<const int64_t> origin, std::span<const int64_t> shape,
+            std::span<std::byte> out) const;
   /// The whole array.
   Bytes read_all() const;
 
@@ -45,6 +49,18 @@ class Array {
 
  private:
   std::shared_ptr<const ShardIndex> shard_index(std::span<const int64_t> shard) const;
+  /// Which shard an inner chunk lies in, and its number there.
+  struct InnerPlace {
+    std::vector<int64_t> shard;
+    size_t number = 0;
+  };
+  class Block;
+  InnerPlace inner_place(std::span<const int64_t> chunk) const;
+  Bytes shard_range(const std::string& key, uint64_t offset, uint64_t length) const;
+  void decode_inner(const std::string& key, std::span<const std::byte> encoded,
+                    std::span<std::byte> out) const;
+  void read_from_shard(const std::vector<int64_t>& shard,
+                       const std::vector<std::vector<int64_t>>& chunks, Block& block) const;
   bool read_inner_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const;
 
   std::shared_ptr<store::ObjectStore> store_;

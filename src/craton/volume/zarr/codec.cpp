@@ -25,7 +25,8 @@ bool advance(std::vector<int64_t>& index, std::span<const int64_t> shape, size_t
   return false;
 }
 
-/// One permutation for all transposes: encoded axis i is input axis result[i]. Empty when nothing moves.
+/// One permutation for all transposes: encoded axis i is input axis result[i]. Empty when nothing
+/// moves.
 std::vector<int> combined_order(const CodecChain& chain, size_t rank) {
   std::vector<int> order(rank);
   std::iota(order.begin(), order.end(), 0);
@@ -44,8 +45,10 @@ std::vector<int64_t> encoded_shape(std::span<const int64_t> shape, const std::ve
   return out;
 }
 
-/// Moves elements between the plain layout (`shape`, C order) and the encoded one (`order` applied).
-void permute(In in, Out out, std::span<const int64_t> shape, const std::vector<int>& order, size_t size, bool encode) {
+/// Moves elements between the plain layout (`shape`, C order) and the encoded one (`order`
+/// applied).
+void permute(In in, Out out, std::span<const int64_t> shape, const std::vector<int>& order,
+             size_t size, bool encode) {
   const size_t rank = shape.size();
   std::vector<int64_t> plain_strides(rank, 1);
   for (size_t i = rank - 1; i-- > 0;) plain_strides[i] = plain_strides[i + 1] * shape[i + 1];
@@ -69,11 +72,14 @@ void permute(In in, Out out, std::span<const int64_t> shape, const std::vector<i
 }
 
 void expect_size(size_t found, size_t expected) {
-  if (found != expected) fail(ErrorCode::kCorrupt, "a chunk of {} bytes where its shape and type need {}", found, expected);
+  if (found != expected)
+    fail(ErrorCode::kCorrupt, "a chunk of {} bytes where its shape and type need {}", found,
+         expected);
 }
 
-/// Undoes the bytes codecs from the last to the first. The first one's output goes to `target` when that is given.
-/// Returns what the serializer sees; `keep` owns it where it is not `encoded` or `target`.
+/// Undoes the bytes codecs from the last to the first. The first one's output goes to `target` when
+/// that is given. Returns what the serializer sees; `keep` owns it where it is not `encoded` or
+/// `target`.
 In undo_bytes_codecs(const CodecChain& chain, In encoded, size_t largest, Out target, Bytes& keep) {
   for (size_t i = chain.bytes_codecs.size(); i-- > 0;) {
     const BytesCodec& codec = chain.bytes_codecs[i];
@@ -86,15 +92,18 @@ In undo_bytes_codecs(const CodecChain& chain, In encoded, size_t largest, Out ta
   return encoded;
 }
 
-void deserialize(const CodecChain& chain, In encoded, std::span<const int64_t> shape, const DataType& type, In fill, Out out) {
-  // What a compressor further out may hold: the elements, a little overhead, and the index of a shard.
+void deserialize(const CodecChain& chain, In encoded, std::span<const int64_t> shape,
+                 const DataType& type, In fill, Out out) {
+  // What a compressor further out may hold: the elements, a little overhead, and the index of a
+  // shard.
   const size_t largest = out.size() + out.size() / 4 + (1 << 16) +
                          (chain.sharding ? shard_index_bytes(*chain.sharding, shape) : 0);
   Bytes keep;
   if (chain.serializer == CodecChain::Serializer::kBytes) {
     const In bytes = undo_bytes_codecs(chain, encoded, largest, out, keep);
     expect_size(bytes.size(), out.size());
-    if (bytes.data() != out.data() && !out.empty()) std::memcpy(out.data(), bytes.data(), out.size());
+    if (bytes.data() != out.data() && !out.empty())
+      std::memcpy(out.data(), bytes.data(), out.size());
     if (chain.big_endian) swap_bytes(out, type);
     return;
   }
@@ -105,7 +114,8 @@ void deserialize(const CodecChain& chain, In encoded, std::span<const int64_t> s
 
 }  // namespace
 
-void decode_chunk(const CodecChain& chain, In encoded, std::span<const int64_t> shape, const DataType& type, In fill, Out out) {
+void decode_chunk(const CodecChain& chain, In encoded, std::span<const int64_t> shape,
+                  const DataType& type, In fill, Out out) {
   expect_size(out.size(), static_cast<size_t>(element_count(shape)) * type.size);
   const std::vector<int> order = combined_order(chain, shape.size());
   if (order.empty()) return deserialize(chain, encoded, shape, type, fill, out);
@@ -114,7 +124,8 @@ void decode_chunk(const CodecChain& chain, In encoded, std::span<const int64_t> 
   permute(scratch, out, shape, order, type.size, false);
 }
 
-Bytes encode_chunk(const CodecChain& chain, In elements, std::span<const int64_t> shape, const DataType& type) {
+Bytes encode_chunk(const CodecChain& chain, In elements, std::span<const int64_t> shape,
+                   const DataType& type) {
   const std::vector<int> order = combined_order(chain, shape.size());
   Bytes scratch;
   if (!order.empty()) {
@@ -145,14 +156,16 @@ int64_t element_count(std::span<const int64_t> shape) {
   int64_t count = 1;
   for (const int64_t n : shape) {
     if (n < 0) fail(ErrorCode::kCorrupt, "a shape with the negative size {}", n);
-    if (n > 0 && count > kLimit / n) fail(ErrorCode::kCorrupt, "a shape with more than 2^62 elements");
+    if (n > 0 && count > kLimit / n)
+      fail(ErrorCode::kCorrupt, "a shape with more than 2^62 elements");
     count *= n;
   }
   return count;
 }
 
-void copy_box(const std::byte* source, std::span<const int64_t> source_shape, std::span<const int64_t> source_origin,
-              std::byte* target, std::span<const int64_t> target_shape, std::span<const int64_t> target_origin,
+void copy_box(const std::byte* source, std::span<const int64_t> source_shape,
+              std::span<const int64_t> source_origin, std::byte* target,
+              std::span<const int64_t> target_shape, std::span<const int64_t> target_origin,
               std::span<const int64_t> extent, size_t size) {
   const size_t rank = extent.size();
   if (rank == 0) {
@@ -164,7 +177,8 @@ void copy_box(const std::byte* source, std::span<const int64_t> source_shape, st
   // Axes that are whole on both sides join the row that one memcpy moves.
   size_t row_axis = rank - 1;
   size_t row = size * static_cast<size_t>(extent[row_axis]);
-  while (row_axis > 0 && extent[row_axis] == source_shape[row_axis] && extent[row_axis] == target_shape[row_axis]) {
+  while (row_axis > 0 && extent[row_axis] == source_shape[row_axis] &&
+         extent[row_axis] == target_shape[row_axis]) {
     --row_axis;
     row *= static_cast<size_t>(extent[row_axis]);
   }
@@ -176,7 +190,8 @@ void copy_box(const std::byte* source, std::span<const int64_t> source_shape, st
       from = from * source_shape[axis] + source_origin[axis] + index[axis];
       to = to * target_shape[axis] + target_origin[axis] + index[axis];
     }
-    std::memcpy(target + static_cast<size_t>(to) * size, source + static_cast<size_t>(from) * size, row);
+    std::memcpy(target + static_cast<size_t>(to) * size, source + static_cast<size_t>(from) * size,
+                row);
   } while (advance(index, extent, inner));
 }
 
@@ -185,7 +200,8 @@ void fill_elements(Out out, In fill) {
     if (!out.empty()) std::memset(out.data(), std::to_integer<int>(fill[0]), out.size());
     return;
   }
-  for (size_t at = 0; at + fill.size() <= out.size(); at += fill.size()) std::memcpy(out.data() + at, fill.data(), fill.size());
+  for (size_t at = 0; at + fill.size() <= out.size(); at += fill.size())
+    std::memcpy(out.data() + at, fill.data(), fill.size());
 }
 
 }  // namespace craton::volume::zarr

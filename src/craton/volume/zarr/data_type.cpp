@@ -26,15 +26,17 @@ struct Named {
   uint32_t size;
 };
 constexpr Named kNames[] = {
-    {"bool", Kind::kBool, 1},     {"int8", Kind::kInt, 1},      {"int16", Kind::kInt, 2},     {"int32", Kind::kInt, 4},
-    {"int64", Kind::kInt, 8},     {"uint8", Kind::kUint, 1},    {"uint16", Kind::kUint, 2},   {"uint32", Kind::kUint, 4},
-    {"uint64", Kind::kUint, 8},   {"float16", Kind::kFloat, 2}, {"float32", Kind::kFloat, 4}, {"float64", Kind::kFloat, 8},
+    {"bool", Kind::kBool, 1},           {"int8", Kind::kInt, 1},      {"int16", Kind::kInt, 2},
+    {"int32", Kind::kInt, 4},           {"int64", Kind::kInt, 8},     {"uint8", Kind::kUint, 1},
+    {"uint16", Kind::kUint, 2},         {"uint32", Kind::kUint, 4},   {"uint64", Kind::kUint, 8},
+    {"float16", Kind::kFloat, 2},       {"float32", Kind::kFloat, 4}, {"float64", Kind::kFloat, 8},
     {"bfloat16", Kind::kBrainFloat, 2},
 };
 
 DataType raw_bytes(uint64_t size) {
   if (size == 0 || size > kMaxElementBytes)
-    fail(ErrorCode::kUnsupported, "data type of {} bytes per element; 1 to {} are handled", size, kMaxElementBytes);
+    fail(ErrorCode::kUnsupported, "data type of {} bytes per element; 1 to {} are handled", size,
+         kMaxElementBytes);
   return {Kind::kRaw, static_cast<uint32_t>(size)};
 }
 
@@ -45,7 +47,8 @@ DataType make_struct(std::vector<std::pair<std::string, DataType>> members) {
     const uint32_t size = member.size;
     type.fields.push_back({std::move(name), std::move(member), static_cast<uint32_t>(offset)});
     offset += size;
-    if (offset > kMaxElementBytes) fail(ErrorCode::kUnsupported, "a struct of more than {} bytes per element", kMaxElementBytes);
+    if (offset > kMaxElementBytes)
+      fail(ErrorCode::kUnsupported, "a struct of more than {} bytes per element", kMaxElementBytes);
   }
   if (members.empty()) fail(ErrorCode::kCorrupt, "a struct data type without fields");
   type.size = static_cast<uint32_t>(offset);
@@ -55,7 +58,8 @@ DataType make_struct(std::vector<std::pair<std::string, DataType>> members) {
 uint64_t parse_count(std::string_view digits, std::string_view what) {
   uint64_t n = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  if (error != std::errc() || end != digits.data() + digits.size()) fail(ErrorCode::kUnsupported, "unknown data type \"{}\"", what);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    fail(ErrorCode::kUnsupported, "unknown data type \"{}\"", what);
   return n;
 }
 
@@ -73,7 +77,8 @@ DataType parse_fields(const json& list, DataType (*parse_member)(const json&)) {
       member = &item["data_type"];
     }
     if (name == nullptr || !name->is_string())
-      fail(ErrorCode::kUnsupported, "struct field {}: expected [name, type]", item.dump().substr(0, 80));
+      fail(ErrorCode::kUnsupported, "struct field {}: expected [name, type]",
+           item.dump().substr(0, 80));
     members.emplace_back(name->get<std::string>(), parse_member(*member));
   }
   return make_struct(std::move(members));
@@ -103,7 +108,8 @@ void convert_all(std::span<const std::byte> in, std::span<To> out) {
 template <typename To>
 void convert_any(std::span<const std::byte> in, const DataType& type, std::span<To> out) {
   if (in.size() != out.size() * type.size)
-    fail(ErrorCode::kInternal, "conversion of {} bytes to {} numbers of {}", in.size(), out.size(), type.name());
+    fail(ErrorCode::kInternal, "conversion of {} bytes to {} numbers of {}", in.size(), out.size(),
+         type.name());
   switch (type.kind) {
     case Kind::kBool:
       for (size_t i = 0; i < out.size(); ++i) out[i] = in[i] != std::byte{0} ? To(1) : To(0);
@@ -135,7 +141,8 @@ void convert_any(std::span<const std::byte> in, const DataType& type, std::span<
       }
       return;
     case Kind::kRaw:
-    case Kind::kStruct: break;
+    case Kind::kStruct:
+      break;
   }
   fail(ErrorCode::kUnsupported, "elements of type {} are no numbers", type.name());
 }
@@ -153,7 +160,8 @@ uint16_t float_to_half(double value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double magnitude = std::fabs(value);
   if (magnitude >= 65520.0) return sign | 0x7c00;
-  if (magnitude < std::ldexp(1.0, -14)) return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24)));
+  if (magnitude < std::ldexp(1.0, -14))
+    return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24)));
   int exponent;
   const double fraction = std::frexp(magnitude, &exponent);  // 0.5 <= fraction < 1
   const auto bits = static_cast<uint32_t>(std::nearbyint(std::ldexp(fraction, 11)));
@@ -162,17 +170,20 @@ uint16_t float_to_half(double value) {
 
 std::vector<std::byte> float_fill(double value, const DataType& type) {
   if (type.kind == Kind::kBrainFloat)
-    return bytes_of(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
+    return bytes_of(
+        static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
   if (type.size == 2) return bytes_of(float_to_half(value));
   if (type.size == 4) return bytes_of(static_cast<float>(value));
   return bytes_of(value);
 }
 
 [[noreturn]] void bad_fill(const json& value, const DataType& type) {
-  fail(ErrorCode::kCorrupt, "fill_value {} does not fit data type {}", value.dump().substr(0, 60), type.name());
+  fail(ErrorCode::kCorrupt, "fill_value {} does not fit data type {}", value.dump().substr(0, 60),
+       type.name());
 }
 
-std::vector<std::byte> float_fill_from_text(const std::string& text, const json& value, const DataType& type) {
+std::vector<std::byte> float_fill_from_text(const std::string& text, const json& value,
+                                            const DataType& type) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (text == "NaN") return float_fill(std::numeric_limits<double>::quiet_NaN(), type);
   if (text == "Infinity") return float_fill(infinity, type);
@@ -180,7 +191,8 @@ std::vector<std::byte> float_fill_from_text(const std::string& text, const json&
   if (!text.starts_with("0x")) bad_fill(value, type);
   uint64_t bits = 0;
   const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), bits, 16);
-  if (error != std::errc() || end != text.data() + text.size() || text.size() != 2 + 2 * type.size) bad_fill(value, type);
+  if (error != std::errc() || end != text.data() + text.size() || text.size() != 2 + 2 * type.size)
+    bad_fill(value, type);
   std::vector<std::byte> out = bytes_of(bits);
   out.resize(type.size);
   return out;
@@ -191,17 +203,20 @@ std::vector<std::byte> integer_fill(const json& value, const DataType& type) {
   std::vector<std::byte> out;
   if (value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0)) {
     const auto n = value.get<uint64_t>();
-    const uint64_t limit = type.kind == Kind::kInt ? (~0ull >> 1) >> (64 - bits) : ~0ull >> (64 - bits);
+    const uint64_t limit =
+        type.kind == Kind::kInt ? (~0ull >> 1) >> (64 - bits) : ~0ull >> (64 - bits);
     if (n > limit) bad_fill(value, type);
     out = bytes_of(n);
   } else if (value.is_number_integer()) {
     const auto n = value.get<int64_t>();
-    if (type.kind != Kind::kInt || n < (std::numeric_limits<int64_t>::min() >> (64 - bits))) bad_fill(value, type);
+    if (type.kind != Kind::kInt || n < (std::numeric_limits<int64_t>::min() >> (64 - bits)))
+      bad_fill(value, type);
     out = bytes_of(n);
   } else if (value.is_number_float()) {
     const double d = value.get<double>();
     if (d != std::floor(d) || std::fabs(d) > 9e15) bad_fill(value, type);
-    return integer_fill(d < 0 ? json(static_cast<int64_t>(d)) : json(static_cast<uint64_t>(d)), type);
+    return integer_fill(d < 0 ? json(static_cast<int64_t>(d)) : json(static_cast<uint64_t>(d)),
+                        type);
   } else {
     bad_fill(value, type);
   }
@@ -220,7 +235,8 @@ std::vector<std::byte> raw_fill(const json& value, const DataType& type) {
     }
   } else if (value.is_object() && type.kind == Kind::kStruct) {
     for (const Field& field : type.fields) {
-      const auto part = parse_fill_value(value.contains(field.name) ? value[field.name] : json(), field.type);
+      const auto part =
+          parse_fill_value(value.contains(field.name) ? value[field.name] : json(), field.type);
       out.insert(out.end(), part.begin(), part.end());
     }
   } else if (value.is_number() && value.get<double>() == 0) {
@@ -230,7 +246,8 @@ std::vector<std::byte> raw_fill(const json& value, const DataType& type) {
   return out;
 }
 
-constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 }  // namespace
 
@@ -243,7 +260,8 @@ std::string DataType::name() const {
     if (named.kind == kind && named.size == size) return std::string(named.name);
   if (kind != Kind::kStruct) return fmt::format("raw_bytes({})", size);
   std::string out;
-  for (const Field& field : fields) out += (out.empty() ? "struct{" : ",") + field.name + ":" + field.type.name();
+  for (const Field& field : fields)
+    out += (out.empty() ? "struct{" : ",") + field.name + ":" + field.type.name();
   return out + "}";
 }
 
@@ -264,7 +282,8 @@ DataType parse_data_type_v3(const json& value) {
     fail(ErrorCode::kCorrupt, "data_type {}: expected a name", value.dump().substr(0, 80));
   const std::string name = value["name"].get<std::string>();
   const json configuration = value.value("configuration", json::object());
-  if ((name == "struct" || name == "structured") && configuration.is_object() && configuration.contains("fields"))
+  if ((name == "struct" || name == "structured") && configuration.is_object() &&
+      configuration.contains("fields"))
     return parse_fields(configuration["fields"], parse_data_type_v3);
   if ((name == "raw_bytes" || name == "null_terminated_bytes") && configuration.is_object() &&
       configuration.contains("length_bytes") && configuration["length_bytes"].is_number_unsigned())
@@ -301,17 +320,20 @@ DataType parse_data_type_v2(const json& value) {
 }
 
 json to_json_v3(const DataType& type) {
-  if (type.kind == Kind::kRaw) return {{"name", "raw_bytes"}, {"configuration", {{"length_bytes", type.size}}}};
+  if (type.kind == Kind::kRaw)
+    return {{"name", "raw_bytes"}, {"configuration", {{"length_bytes", type.size}}}};
   if (type.kind != Kind::kStruct) return type.name();
   json fields = json::array();
-  for (const Field& field : type.fields) fields.push_back(json::array({field.name, to_json_v3(field.type)}));
+  for (const Field& field : type.fields)
+    fields.push_back(json::array({field.name, to_json_v3(field.type)}));
   return {{"name", "structured"}, {"configuration", {{"fields", std::move(fields)}}}};
 }
 
 json to_json_v2(const DataType& type) {
   if (type.kind == Kind::kStruct) {
     json fields = json::array();
-    for (const Field& field : type.fields) fields.push_back(json::array({field.name, to_json_v2(field.type)}));
+    for (const Field& field : type.fields)
+      fields.push_back(json::array({field.name, to_json_v2(field.type)}));
     return fields;
   }
   const char letter = type.kind == Kind::kBool   ? 'b'
@@ -319,7 +341,8 @@ json to_json_v2(const DataType& type) {
                       : type.kind == Kind::kUint ? 'u'
                       : type.kind == Kind::kRaw  ? 'V'
                                                  : 'f';
-  return fmt::format("{}{}{}", type.size == 1 || type.kind == Kind::kRaw ? '|' : '<', letter, type.size);
+  return fmt::format("{}{}{}", type.size == 1 || type.kind == Kind::kRaw ? '|' : '<', letter,
+                     type.size);
 }
 
 std::vector<std::byte> parse_fill_value(const json& value, const DataType& type) {
@@ -327,17 +350,20 @@ std::vector<std::byte> parse_fill_value(const json& value, const DataType& type)
   switch (type.kind) {
     case Kind::kBool:
       if (value.is_boolean()) return {static_cast<std::byte>(value.get<bool>())};
-      if (value.is_number_unsigned() && value.get<uint64_t>() <= 1) return {static_cast<std::byte>(value.get<uint64_t>())};
+      if (value.is_number_unsigned() && value.get<uint64_t>() <= 1)
+        return {static_cast<std::byte>(value.get<uint64_t>())};
       bad_fill(value, type);
     case Kind::kInt:
-    case Kind::kUint: return integer_fill(value, type);
+    case Kind::kUint:
+      return integer_fill(value, type);
     case Kind::kFloat:
     case Kind::kBrainFloat:
       if (value.is_number()) return float_fill(value.get<double>(), type);
       if (!value.is_string()) bad_fill(value, type);
       return float_fill_from_text(value.get<std::string>(), value, type);
     case Kind::kRaw:
-    case Kind::kStruct: return raw_fill(value, type);
+    case Kind::kStruct:
+      return raw_fill(value, type);
   }
   bad_fill(value, type);
 }
@@ -363,15 +389,20 @@ void swap_bytes(std::span<std::byte> elements, const DataType& type) {
   if (type.kind == Kind::kRaw || type.size == 1) return;
   for (size_t at = 0; at + type.size <= elements.size(); at += type.size) {
     if (type.kind == Kind::kStruct) {
-      for (const Field& field : type.fields) swap_bytes(elements.subspan(at + field.offset, field.type.size), field.type);
+      for (const Field& field : type.fields)
+        swap_bytes(elements.subspan(at + field.offset, field.type.size), field.type);
     } else {
       std::reverse(elements.data() + at, elements.data() + at + type.size);
     }
   }
 }
 
-void convert(std::span<const std::byte> in, const DataType& type, std::span<float> out) { convert_any(in, type, out); }
-void convert(std::span<const std::byte> in, const DataType& type, std::span<double> out) { convert_any(in, type, out); }
+void convert(std::span<const std::byte> in, const DataType& type, std::span<float> out) {
+  convert_any(in, type, out);
+}
+void convert(std::span<const std::byte> in, const DataType& type, std::span<double> out) {
+  convert_any(in, type, out);
+}
 
 std::string encode_base64(std::span<const std::byte> bytes) {
   std::string out;
@@ -379,7 +410,8 @@ std::string encode_base64(std::span<const std::byte> bytes) {
   for (size_t i = 0; i < bytes.size(); i += 3) {
     const size_t n = std::min<size_t>(3, bytes.size() - i);
     uint32_t word = 0;
-    for (size_t k = 0; k < 3; ++k) word = word << 8 | (k < n ? std::to_integer<uint32_t>(bytes[i + k]) : 0);
+    for (size_t k = 0; k < 3; ++k)
+      word = word << 8 | (k < n ? std::to_integer<uint32_t>(bytes[i + k]) : 0);
     for (size_t k = 0; k < 4; ++k) out += k <= n ? kBase64[(word >> (18 - 6 * k)) & 63] : '=';
   }
   return out;
@@ -393,7 +425,9 @@ std::vector<std::byte> decode_base64(std::string_view text) {
   int bits = 0;
   for (const char c : text) {
     const size_t digit = kBase64.find(c);
-    if (digit == kBase64.npos) fail(ErrorCode::kCorrupt, "base64 text with the character 0x{:02x}", static_cast<unsigned char>(c));
+    if (digit == kBase64.npos)
+      fail(ErrorCode::kCorrupt, "base64 text with the character 0x{:02x}",
+           static_cast<unsigned char>(c));
     word = word << 6 | static_cast<uint32_t>(digit);
     bits += 6;
     if (bits >= 8) {

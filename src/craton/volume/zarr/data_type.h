@@ -17,8 +17,8 @@ struct Field;
 /// The type of one array element. In memory elements are always little-endian and packed.
 struct DataType {
   Kind kind = Kind::kFloat;
-  uint32_t size = 4;         ///< bytes per element
-  bool big_endian = false;   ///< as stored (Zarr v2 dtype ">f4"); v3 says it in the bytes codec
+  uint32_t size = 4;          ///< bytes per element
+  bool big_endian = false;    ///< as stored (Zarr v2 dtype ">f4"); v3 says it in the bytes codec
   std::vector<Field> fields;  ///< of kStruct
 
   bool operator==(const DataType&) const;
@@ -36,14 +36,16 @@ struct Field {
 
 /// "float32" and the like, as Zarr v3 spells them. kUnsupported names what is not known.
 DataType data_type_from_name(std::string_view name);
-/// The `data_type` of a v3 array: a name, or an object for raw bytes and (three spellings of) structs.
+/// The `data_type` of a v3 array: a name, or an object for raw bytes and (three spellings of)
+/// structs.
 DataType parse_data_type_v3(const nlohmann::json& value);
 /// The `dtype` of a v2 array: "<f4", "|b1", "|V240" or a list of fields.
 DataType parse_data_type_v2(const nlohmann::json& value);
 nlohmann::json to_json_v3(const DataType& type);
 nlohmann::json to_json_v2(const DataType& type);
 
-/// One element's bytes for a JSON fill value (number, bool, "NaN", "-Infinity", "0x7fc00000", base64, list of bytes, null = zeros).
+/// One element's bytes for a JSON fill value (number, bool, "NaN", "-Infinity", "0x7fc00000",
+/// base64, list of bytes, null = zeros).
 std::vector<std::byte> parse_fill_value(const nlohmann::json& value, const DataType& type);
 /// The reverse; for v2 structs and raw bytes base64.
 nlohmann::json fill_value_to_json(std::span<const std::byte> fill, const DataType& type);

@@ -32,7 +32,9 @@ Hierarchy::Hierarchy(std::shared_ptr<store::ObjectStore> store) : store_(std::mo
   }
   read_consolidated_v2();
   root_is_array_ = document("", ".zarray").has_value();
-  if (root_is_array_ || document("", ".zgroup") || !consolidated_.empty() || document("", ".zattrs")) format_ = 2;
+  if (root_is_array_ || document("", ".zgroup") || !consolidated_.empty() ||
+      document("", ".zattrs"))
+    format_ = 2;
 }
 
 std::optional<json> Hierarchy::document(std::string_view path, std::string_view name) const {
@@ -49,7 +51,8 @@ void Hierarchy::read_consolidated_v2() {
   if (!bytes) return;
   const auto* text = reinterpret_cast<const char*>(bytes->data());
   const json document = json::parse(text, text + bytes->size(), nullptr, false);
-  if (!document.is_object() || !document.contains("metadata") || !document["metadata"].is_object()) {
+  if (!document.is_object() || !document.contains("metadata") ||
+      !document["metadata"].is_object()) {
     log_warning("{}: .zmetadata is damaged; the arrays' own metadata are used", store_->uri());
     return;
   }
@@ -60,7 +63,8 @@ void Hierarchy::read_consolidated_v3(const json& root) {
   if (!root.is_object() || !root.contains("consolidated_metadata")) return;
   const json& part = root["consolidated_metadata"];
   if (!part.is_object() || !part.contains("metadata") || !part["metadata"].is_object()) return;
-  for (const auto& [path, value] : part["metadata"].items()) consolidated_[join(path, "zarr.json")] = value;
+  for (const auto& [path, value] : part["metadata"].items())
+    consolidated_[join(path, "zarr.json")] = value;
 }
 
 json Hierarchy::attributes(std::string_view path) const {
@@ -72,7 +76,8 @@ json Hierarchy::attributes(std::string_view path) const {
     out = *node;
   }
   if (out.is_null()) return json::object();
-  if (!out.is_object()) throw Error(ErrorCode::kCorrupt, "attributes that are no JSON object").with("key", path);
+  if (!out.is_object())
+    throw Error(ErrorCode::kCorrupt, "attributes that are no JSON object").with("key", path);
   return out;
 }
 
@@ -104,7 +109,8 @@ std::vector<std::string> Hierarchy::list_arrays() const {
   const std::string_view suffix = format_ == 2 ? ".zarray" : "zarr.json";
   for (const auto& [key, value] : consolidated_) {
     if (format_ == 3 && !is_array_document(value)) continue;
-    if (key.ends_with("/" + std::string(suffix))) out.push_back(key.substr(0, key.size() - suffix.size() - 1));
+    if (key.ends_with("/" + std::string(suffix)))
+      out.push_back(key.substr(0, key.size() - suffix.size() - 1));
   }
   if (consolidated_.empty() && root_is_array_) out.push_back("");
   if (consolidated_.empty() && !root_is_array_) walk("", 0, out);

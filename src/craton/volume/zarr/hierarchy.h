@@ -13,8 +13,9 @@
 
 namespace craton::volume::zarr {
 
-/// The groups and arrays of one Zarr store, v2 or v3, with consolidated metadata where there are any. Nothing is read of an
-/// array before it is opened, so one that this build cannot read does not disturb the others.
+/// The groups and arrays of one Zarr store, v2 or v3, with consolidated metadata where there are
+/// any. Nothing is read of an array before it is opened, so one that this build cannot read does
+/// not disturb the others.
 class Hierarchy {
  public:
   /// Reads the root's metadata. `format()` is 0 when there is no Zarr node at the root.
@@ -25,7 +26,8 @@ class Hierarchy {
   bool is_consolidated() const { return !consolidated_.empty(); }
   const std::shared_ptr<store::ObjectStore>& store() const { return store_; }
 
-  /// Attributes of a group or array; an empty object when there are none. kCorrupt when they are no JSON object.
+  /// Attributes of a group or array; an empty object when there are none. kCorrupt when they are no
+  /// JSON object.
   nlohmann::json attributes(std::string_view path) const;
   bool has_array(std::string_view path) const;
   /// nullptr when there is no array at `path`; kCorrupt or kUnsupported when it cannot be read.
@@ -43,7 +45,8 @@ class Hierarchy {
   std::shared_ptr<store::ObjectStore> store_;
   int format_ = 0;
   bool root_is_array_ = false;
-  std::map<std::string, nlohmann::json, std::less<>> consolidated_;  ///< by key, e.g. "amplitude/.zarray"
+  std::map<std::string, nlohmann::json, std::less<>>
+      consolidated_;  ///< by key, e.g. "amplitude/.zarray"
 };
 
 }  // namespace craton::volume::zarr

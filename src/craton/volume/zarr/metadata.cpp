@@ -18,67 +18,86 @@ ArrayMetadata parse_named(std::string_view name, const std::function<ArrayMetada
   try {
     return parse();
   } catch (const json::exception& e) {
-    throw Error(ErrorCode::kCorrupt, fmt::format("Zarr metadata with a wrong or missing entry: {}", e.what())).with("key", name);
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("Zarr metadata with a wrong or missing entry: {}", e.what()))
+        .with("key", name);
   } catch (Error& e) {
     throw std::move(e.with("key", name));
   }
 }
 
 std::vector<int64_t> parse_shape(const json& value, const char* what) {
-  if (!value.is_array()) fail(ErrorCode::kCorrupt, "{} {}: expected a list of integers", what, value.dump().substr(0, 80));
+  if (!value.is_array())
+    fail(ErrorCode::kCorrupt, "{} {}: expected a list of integers", what,
+         value.dump().substr(0, 80));
   std::vector<int64_t> shape;
   for (const json& item : value) {
-    const bool fits = item.is_number_integer() && (!item.is_number_unsigned() || item.get<uint64_t>() < (1ull << 62));
-    if (!fits || item.get<int64_t>() < 0) fail(ErrorCode::kCorrupt, "{} {}: expected sizes", what, value.dump().substr(0, 80));
+    const bool fits = item.is_number_integer() &&
+                      (!item.is_number_unsigned() || item.get<uint64_t>() < (1ull << 62));
+    if (!fits || item.get<int64_t>() < 0)
+      fail(ErrorCode::kCorrupt, "{} {}: expected sizes", what, value.dump().substr(0, 80));
     shape.push_back(item.get<int64_t>());
   }
-  if (shape.size() > kMaxRank) fail(ErrorCode::kUnsupported, "{} axes; at most {} are handled", shape.size(), kMaxRank);
+  if (shape.size() > kMaxRank)
+    fail(ErrorCode::kUnsupported, "{} axes; at most {} are handled", shape.size(), kMaxRank);
   return shape;
 }
 
 void check_chunks(const ArrayMetadata& m) {
   if (m.object_shape.size() != m.shape.size())
-    fail(ErrorCode::kCorrupt, "chunks with {} axes for an array with {}", m.object_shape.size(), m.shape.size());
+    fail(ErrorCode::kCorrupt, "chunks with {} axes for an array with {}", m.object_shape.size(),
+         m.shape.size());
   element_count(m.shape);
   element_count(m.object_shape);
   for (const int64_t n : m.object_shape)
     if (n <= 0) fail(ErrorCode::kCorrupt, "a chunk of size {}", n);
   const int64_t elements = element_count(m.chunk_shape());
   if (elements > kMaxChunkBytes / m.type.size)
-    fail(ErrorCode::kUnsupported, "chunks of {} elements of {} bytes; at most {} MiB per chunk are handled", elements, m.type.size,
-         kMaxChunkBytes >> 20);
+    fail(ErrorCode::kUnsupported,
+         "chunks of {} elements of {} bytes; at most {} MiB per chunk are handled", elements,
+         m.type.size, kMaxChunkBytes >> 20);
 }
 
 char parse_separator(const json& value) {
   if (value == "/") return '/';
   if (value == ".") return '.';
-  fail(ErrorCode::kCorrupt, "chunk key separator {}: expected \"/\" or \".\"", value.dump().substr(0, 20));
+  fail(ErrorCode::kCorrupt, "chunk key separator {}: expected \"/\" or \".\"",
+       value.dump().substr(0, 20));
 }
 
 void parse_key_encoding(const json& document, ArrayMetadata& m) {
   const json encoding = document.value("chunk_key_encoding", json("default"));
-  const std::string name = encoding.is_string() ? encoding.get<std::string>() : encoding.at("name").get<std::string>();
-  if (name != "default" && name != "v2") fail(ErrorCode::kUnsupported, "chunk key encoding \"{}\" is not handled", name);
+  const std::string name =
+      encoding.is_string() ? encoding.get<std::string>() : encoding.at("name").get<std::string>();
+  if (name != "default" && name != "v2")
+    fail(ErrorCode::kUnsupported, "chunk key encoding \"{}\" is not handled", name);
   m.v2_keys = name == "v2";
-  const json options = encoding.is_object() ? encoding.value("configuration", json::object()) : json::object();
+  const json options =
+      encoding.is_object() ? encoding.value("configuration", json::object()) : json::object();
   m.separator = parse_separator(options.value("separator", json(m.v2_keys ? "." : "/")));
 }
 
 void refuse_unknown_keys(const json& document) {
   static constexpr std::string_view kKnown[] = {
-      "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value",
-      "codecs", "attributes", "dimension_names", "storage_transformers"};
+      "zarr_format",         "node_type",  "shape",  "data_type",  "chunk_grid",
+      "chunk_key_encoding",  "fill_value", "codecs", "attributes", "dimension_names",
+      "storage_transformers"};
   for (const auto& [key, value] : document.items()) {
     if (std::ranges::find(kKnown, key) != std::end(kKnown)) continue;
-    const bool optional = value.is_object() && value.contains("must_understand") && value["must_understand"] == false;
-    if (!optional) fail(ErrorCode::kUnsupported, "unknown entry \"{}\" that must be understood", key.substr(0, 60));
+    const bool optional =
+        value.is_object() && value.contains("must_understand") && value["must_understand"] == false;
+    if (!optional)
+      fail(ErrorCode::kUnsupported, "unknown entry \"{}\" that must be understood",
+           key.substr(0, 60));
   }
   const json transformers = document.value("storage_transformers", json());
-  if (!transformers.is_null() && !transformers.empty()) fail(ErrorCode::kUnsupported, "storage transformers are not handled");
+  if (!transformers.is_null() && !transformers.empty())
+    fail(ErrorCode::kUnsupported, "storage transformers are not handled");
 }
 
 ArrayMetadata parse_v3(const json& document) {
-  if (!document.is_object() || document.value("zarr_format", 0) != 3 || document.value("node_type", "") != "array")
+  if (!document.is_object() || document.value("zarr_format", 0) != 3 ||
+      document.value("node_type", "") != "array")
     fail(ErrorCode::kCorrupt, "no Zarr v3 array: expected zarr_format 3 and node_type \"array\"");
   ArrayMetadata m;
   m.format = 3;
@@ -86,10 +105,12 @@ ArrayMetadata parse_v3(const json& document) {
   m.shape = parse_shape(document.at("shape"), "shape");
   m.type = parse_data_type_v3(document.at("data_type"));
   const json& grid = document.at("chunk_grid");
-  if (grid.at("name") != "regular") fail(ErrorCode::kUnsupported, "chunk grid {} is not handled", grid["name"].dump());
+  if (grid.at("name") != "regular")
+    fail(ErrorCode::kUnsupported, "chunk grid {} is not handled", grid["name"].dump());
   m.object_shape = parse_shape(grid.at("configuration").at("chunk_shape"), "chunk_shape");
   if (m.object_shape.size() != m.shape.size())
-    fail(ErrorCode::kCorrupt, "chunks with {} axes for an array with {}", m.object_shape.size(), m.shape.size());
+    fail(ErrorCode::kCorrupt, "chunks with {} axes for an array with {}", m.object_shape.size(),
+         m.shape.size());
   parse_key_encoding(document, m);
   m.fill = parse_fill_value(document.at("fill_value"), m.type);
   m.fill_is_null = document.at("fill_value").is_null();
@@ -97,7 +118,8 @@ ArrayMetadata parse_v3(const json& document) {
   m.attributes = document.value("attributes", json::object());
   const json names = document.value("dimension_names", json());
   if (names.is_array() && names.size() == m.shape.size())
-    for (const json& name : names) m.dimension_names.push_back(name.is_string() ? name.get<std::string>() : "");
+    for (const json& name : names)
+      m.dimension_names.push_back(name.is_string() ? name.get<std::string>() : "");
   check_chunks(m);
   return m;
 }
@@ -119,7 +141,8 @@ ArrayMetadata parse_v2(const json& zarray, const json& zattrs) {
   if (zattrs.is_object()) m.attributes = zattrs;
   const json names = m.attributes.value("_ARRAY_DIMENSIONS", json());
   if (names.is_array() && names.size() == m.shape.size())
-    for (const json& name : names) m.dimension_names.push_back(name.is_string() ? name.get<std::string>() : "");
+    for (const json& name : names)
+      m.dimension_names.push_back(name.is_string() ? name.get<std::string>() : "");
   check_chunks(m);
   return m;
 }
@@ -127,7 +150,8 @@ ArrayMetadata parse_v2(const json& zarray, const json& zattrs) {
 }  // namespace
 
 bool ArrayMetadata::has_inner_chunks() const {
-  return codecs.serializer == CodecChain::Serializer::kSharding && codecs.transposes.empty() && codecs.bytes_codecs.empty();
+  return codecs.serializer == CodecChain::Serializer::kSharding && codecs.transposes.empty() &&
+         codecs.bytes_codecs.empty();
 }
 
 const std::vector<int64_t>& ArrayMetadata::chunk_shape() const {
@@ -159,17 +183,19 @@ ArrayMetadata parse_array_v2(const json& zarray, const json& zattrs, std::string
 }
 
 json to_json_v3(const ArrayMetadata& m) {
-  json out{{"zarr_format", 3},
-           {"node_type", "array"},
-           {"shape", m.shape},
-           {"data_type", to_json_v3(m.type)},
-           {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", m.object_shape}}}}},
-           {"chunk_key_encoding",
-            {{"name", m.v2_keys ? "v2" : "default"}, {"configuration", {{"separator", std::string(1, m.separator)}}}}},
-           {"fill_value", fill_value_to_json(m.fill, m.type)},
-           {"codecs", codecs_to_json_v3(m.codecs, m.type)},
-           {"attributes", m.attributes},
-           {"storage_transformers", json::array()}};
+  json out{
+      {"zarr_format", 3},
+      {"node_type", "array"},
+      {"shape", m.shape},
+      {"data_type", to_json_v3(m.type)},
+      {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", m.object_shape}}}}},
+      {"chunk_key_encoding",
+       {{"name", m.v2_keys ? "v2" : "default"},
+        {"configuration", {{"separator", std::string(1, m.separator)}}}}},
+      {"fill_value", fill_value_to_json(m.fill, m.type)},
+      {"codecs", codecs_to_json_v3(m.codecs, m.type)},
+      {"attributes", m.attributes},
+      {"storage_transformers", json::array()}};
   if (!m.dimension_names.empty()) out["dimension_names"] = m.dimension_names;
   return out;
 }

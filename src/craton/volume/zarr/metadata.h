@@ -17,14 +17,15 @@ constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
 
 /// What an array's metadata document says, checked: shapes fit together and nothing overflows.
 struct ArrayMetadata {
-  int format = 3;                      ///< 2 or 3
+  int format = 3;  ///< 2 or 3
   std::vector<int64_t> shape;
-  std::vector<int64_t> object_shape;   ///< elements per object: the chunk, or the shard that holds several
+  std::vector<int64_t>
+      object_shape;  ///< elements per object: the chunk, or the shard that holds several
   DataType type;
-  Bytes fill;                          ///< one element, little-endian
-  bool fill_is_null = false;           ///< v2 "null": undefined, read as zeros
+  Bytes fill;                 ///< one element, little-endian
+  bool fill_is_null = false;  ///< v2 "null": undefined, read as zeros
   CodecChain codecs;
-  bool v2_keys = false;                ///< "0.0" instead of "c/0/0"
+  bool v2_keys = false;  ///< "0.0" instead of "c/0/0"
   char separator = '/';
   std::vector<std::string> dimension_names;  ///< empty, or one per axis; "" where the axis has none
   nlohmann::json attributes = nlohmann::json::object();
@@ -44,7 +45,8 @@ nlohmann::json parse_json(std::span<const std::byte> text, std::string_view name
 /// A v3 zarr.json with node_type "array". kCorrupt or kUnsupported say what and name `name`.
 ArrayMetadata parse_array_v3(const nlohmann::json& document, std::string_view name);
 /// A v2 .zarray and its .zattrs (null = none).
-ArrayMetadata parse_array_v2(const nlohmann::json& zarray, const nlohmann::json& zattrs, std::string_view name);
+ArrayMetadata parse_array_v2(const nlohmann::json& zarray, const nlohmann::json& zattrs,
+                             std::string_view name);
 
 nlohmann::json to_json_v3(const ArrayMetadata& metadata);
 /// The .zarray; attributes and dimension names go to the .zattrs.

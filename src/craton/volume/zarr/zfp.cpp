@@ -42,7 +42,8 @@ std::vector<size_t> sides_of(std::span<const int64_t> shape) {
   std::vector<size_t> sides(shape.begin(), shape.end());
   while (sides.size() > 4) {
     const auto one = std::find(sides.begin(), sides.end(), 1u);
-    if (one == sides.end()) fail(ErrorCode::kUnsupported, "zfp holds at most 4 axes, the chunk has {}", sides.size());
+    if (one == sides.end())
+      fail(ErrorCode::kUnsupported, "zfp holds at most 4 axes, the chunk has {}", sides.size());
     sides.erase(one);
   }
   if (sides.empty()) sides.push_back(1);
@@ -72,11 +73,13 @@ std::vector<size_t> long_sides(const zfp_field& field) {
 
 bool zfp_is_available() { return true; }
 
-void zfp_decode(std::span<const std::byte> in, std::span<const int64_t> shape, const DataType& type, std::span<std::byte> out) {
+void zfp_decode(std::span<const std::byte> in, std::span<const int64_t> shape, const DataType& type,
+                std::span<std::byte> out) {
   const zfp_type expected = type_of(type);
   FieldHandle field = make_field(out.data(), sides_of(shape), expected);
   StreamHandle stream(zfp_stream_open(nullptr));
-  // The library does not look where its input ends: it gets a copy padded with zeros to the most bytes it can ever consume.
+  // The library does not look where its input ends: it gets a copy padded with zeros to the most
+  // bytes it can ever consume.
   zfp_stream_set_reversible(stream.get());
   const size_t bound = zfp_stream_maximum_size(stream.get(), field.get());
   std::vector<std::byte> padded(std::max(in.size(), 2 * bound + out.size()) + 4096);
@@ -90,12 +93,15 @@ void zfp_decode(std::span<const std::byte> in, std::span<const int64_t> shape, c
   if (found->type != expected || long_sides(*found) != long_sides(*field))
     fail(ErrorCode::kCorrupt, "zfp data of another type or shape than the array's chunks");
   const size_t most = zfp_stream_maximum_size(stream.get(), field.get());
-  if (most > padded.size()) fail(ErrorCode::kCorrupt, "zfp data that claim up to {} bytes for {}", most, out.size());
+  if (most > padded.size())
+    fail(ErrorCode::kCorrupt, "zfp data that claim up to {} bytes for {}", most, out.size());
   zfp_field_set_pointer(found.get(), out.data());
-  if (zfp_decompress(stream.get(), found.get()) == 0) fail(ErrorCode::kCorrupt, "zfp data do not decode");
+  if (zfp_decompress(stream.get(), found.get()) == 0)
+    fail(ErrorCode::kCorrupt, "zfp data do not decode");
 }
 
-std::vector<std::byte> zfp_encode(std::span<const std::byte> elements, std::span<const int64_t> shape, const DataType& type,
+std::vector<std::byte> zfp_encode(std::span<const std::byte> elements,
+                                  std::span<const int64_t> shape, const DataType& type,
                                   double tolerance) {
   const FieldHandle field = make_field(elements.data(), sides_of(shape), type_of(type));
   const StreamHandle stream(zfp_stream_open(nullptr));
@@ -104,7 +110,8 @@ std::vector<std::byte> zfp_encode(std::span<const std::byte> elements, std::span
   const BitsHandle bits(stream_open(out.data(), out.size()));
   zfp_stream_set_bit_stream(stream.get(), bits.get());
   zfp_stream_rewind(stream.get());
-  if (zfp_write_header(stream.get(), field.get(), ZFP_HEADER_FULL) == 0 || zfp_compress(stream.get(), field.get()) == 0)
+  if (zfp_write_header(stream.get(), field.get(), ZFP_HEADER_FULL) == 0 ||
+      zfp_compress(stream.get(), field.get()) == 0)
     fail(ErrorCode::kInternal, "zfp could not encode a chunk");
   zfp_stream_flush(stream.get());
   out.resize(stream_size(bits.get()));
@@ -115,11 +122,13 @@ std::vector<std::byte> zfp_encode(std::span<const std::byte> elements, std::span
 
 bool zfp_is_available() { return false; }
 
-void zfp_decode(std::span<const std::byte>, std::span<const int64_t>, const DataType&, std::span<std::byte>) {
+void zfp_decode(std::span<const std::byte>, std::span<const int64_t>, const DataType&,
+                std::span<std::byte>) {
   fail(ErrorCode::kUnsupported, "zfp: this build lacks libzfp; install libzfp-dev and build again");
 }
 
-std::vector<std::byte> zfp_encode(std::span<const std::byte>, std::span<const int64_t>, const DataType&, double) {
+std::vector<std::byte> zfp_encode(std::span<const std::byte>, std::span<const int64_t>,
+                                  const DataType&, double) {
   fail(ErrorCode::kUnsupported, "zfp: this build lacks libzfp; install libzfp-dev and build again");
 }
 

@@ -15,12 +15,15 @@
 
 namespace craton::testing {
 
-inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 inline std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What every ObjectStore promises. A store's test derives a fixture with `make()` (a fresh, empty store) and instantiates:
+/// What every ObjectStore promises. A store's test derives a fixture with `make()` (a fresh, empty
+/// store) and instantiates:
 ///   struct FileStoreFixture { std::shared_ptr<store::ObjectStore> make(); };
 ///   INSTANTIATE_TYPED_TEST_SUITE_P(File, ObjectStoreContract, FileStoreFixture);
 template <typename Fixture>
@@ -71,7 +74,8 @@ TYPED_TEST_P(ObjectStoreContract, ReadsWholeRangesAndSuffixes) {
 TYPED_TEST_P(ObjectStoreContract, RangesPastTheEndAreErrors) {
   auto& store = *this->store_;
   store.put("k", bytes_of("0123456789"));
-  for (const auto& [offset, length] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 11}, {10, 1}, {11, 0}, {5, ~0ull}, {~0ull, 2}}) {
+  for (const auto& [offset, length] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {0, 11}, {10, 1}, {11, 0}, {5, ~0ull}, {~0ull, 2}}) {
     try {
       store.get_range("k", offset, length);
       ADD_FAILURE() << offset << "+" << length << " was accepted";
@@ -104,7 +108,8 @@ TYPED_TEST_P(ObjectStoreContract, PutIfAbsentLetsOneWriterWin) {
   std::atomic<int> winners{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
-    threads.emplace_back([&, i] { winners += store.put_if_absent("lock/1", bytes_of(std::to_string(i))); });
+    threads.emplace_back(
+        [&, i] { winners += store.put_if_absent("lock/1", bytes_of(std::to_string(i))); });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(winners, 1);
   EXPECT_FALSE(store.put_if_absent("lock/1", bytes_of("late")));
@@ -189,8 +194,11 @@ TYPED_TEST_P(ObjectStoreContract, ManyThreadsWriteAndReadTheirOwnKeys) {
   EXPECT_EQ(store.list("t").size(), 80u);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(ObjectStoreContract, MissingObjectsAreAbsentNotErrors, FoldersAreNoObjects, ReadsWholeRangesAndSuffixes,
-                            RangesPastTheEndAreErrors, PutReplacesAndChangesTheEtag, PutIfAbsentLetsOneWriterWin, ListsByPrefixSorted,
-                            UploadsAppearWholeOrNotAtAll, ReadersSeeOldOrNewNeverAMixture, ManyThreadsWriteAndReadTheirOwnKeys);
+REGISTER_TYPED_TEST_SUITE_P(ObjectStoreContract, MissingObjectsAreAbsentNotErrors,
+                            FoldersAreNoObjects, ReadsWholeRangesAndSuffixes,
+                            RangesPastTheEndAreErrors, PutReplacesAndChangesTheEtag,
+                            PutIfAbsentLetsOneWriterWin, ListsByPrefixSorted,
+                            UploadsAppearWholeOrNotAtAll, ReadersSeeOldOrNewNeverAMixture,
+                            ManyThreadsWriteAndReadTheirOwnKeys);
 
 }  // namespace craton::testing
