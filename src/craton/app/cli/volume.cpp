@@ -11,6 +11,7 @@ void add_volume(CLI::App& app) {
   add_volume_ingest(*volume);
   add_volume_info(*volume);
   add_volume_view(*volume);
+  add_volume_export(*volume);
 }
 
 }  // namespace craton::app

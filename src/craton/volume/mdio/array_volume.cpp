@@ -153,7 +153,6 @@ void ArrayVolume::read_trace_headers(std::span<const int64_t> origin,
                                      std::span<std::byte> out) const {
   if (!parts_.trace_headers) return Volume::read_trace_headers(origin, shape, out);
   parts_.trace_headers->read(origin, shape, out);
-  clear_dead(origin, shape, out, trace_header_bytes());
 }
 
 std::optional<SegyFileHeader> ArrayVolume::segy_file_header() const {

@@ -74,7 +74,9 @@ FileLayout parse_file_layout(const std::string& text) {
 SegyFileHeader read_file_header(const SourceFile& file) {
   const FileFacts& facts = file.facts;
   SegyFileHeader out;
-  if (!facts.su) {
+  if (facts.su) {
+    out.text = "made from a Seismic Unix file, which has no text header";
+  } else {
     const auto head = read_range(*file.source, 0, kFileHeaderBytes);
     const std::span<const std::byte> all(head);
     out.raw_text.assign(all.begin(), all.begin() + kTextHeaderBytes);

@@ -148,7 +148,7 @@ struct Ingested {
 };
 
 /// Ingests into memory; throws what ingest throws.
-inline Ingested ingest_into_memory(std::vector<SourceFile> files, IngestOptions options = {}) {
+inline Ingested ingest_into_memory(std::vector<SourceFile> files, const IngestOptions& options) {
   Ingested out;
   out.grid = std::make_shared<MemoryGrid>();
   out.report = ingest(
@@ -156,6 +156,11 @@ inline Ingested ingest_into_memory(std::vector<SourceFile> files, IngestOptions 
       [&](const VolumeSpec& spec) { return std::make_unique<MemoryWriter>(spec, out.grid); },
       options);
   return out;
+}
+
+inline Ingested ingest_into_memory(std::vector<SourceFile> files) {
+  const IngestOptions options;
+  return ingest_into_memory(std::move(files), options);
 }
 
 /// The message of the Error that `body` throws; "" if it throws none.

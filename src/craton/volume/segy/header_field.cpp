@@ -259,6 +259,15 @@ double read_field(std::span<const std::byte> header, const HeaderField& field, B
   return 0;
 }
 
+void swap_trace_header(std::span<std::byte> header) {
+  CRATON_CHECK(header.size() >= kTraceHeaderBytes);
+  for (const LayoutField& field : kTraceHeader) {
+    const auto bytes = header.subspan(static_cast<size_t>(field.byte - 1),
+                                      static_cast<size_t>(field_bytes(field.type)));
+    std::reverse(bytes.begin(), bytes.end());
+  }
+}
+
 std::span<const LayoutField> trace_header_layout() { return kTraceHeader; }
 std::span<const LayoutField> binary_header_layout() { return kBinaryHeader; }
 

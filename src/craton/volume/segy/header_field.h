@@ -57,6 +57,8 @@ struct LayoutField {
 /// The fields of the SEG-Y rev 1 trace header, with the names that MDIO stores use; sorted by byte,
 /// without overlap.
 std::span<const LayoutField> trace_header_layout();
+/// Turns each field of the standard's 240 bytes into the other byte order, in place.
+void swap_trace_header(std::span<std::byte> header);
 /// The fields of the binary file header, rev 2.1; `byte` counts from 1 = file byte 3201.
 std::span<const LayoutField> binary_header_layout();
 

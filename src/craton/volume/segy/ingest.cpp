@@ -273,11 +273,35 @@ IngestReport ingest(std::vector<SourceFile> files, const WriterFactory& make_wri
   return Ingestion(std::move(files), make_writer, options).run();
 }
 
+namespace {
+
+/// What a killed run left beside the store: nobody's, unless another run is at work on it just now,
+/// which cannot be told from here.
+void remark_leftovers(const std::string& uri, std::vector<Remark>& remarks) {
+  if (uri.find("://") != std::string::npos && !uri.starts_with("file://")) return;
+  const std::filesystem::path store =
+      std::filesystem::absolute(uri.starts_with("file://") ? uri.substr(7) : uri);
+  const std::string start = store.filename().string() + ".partial-";
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(store.parent_path(), ignored)) {
+    if (!entry.path().filename().string().starts_with(start)) continue;
+    remarks.push_back(
+        {fmt::format(
+             "{} is left from a run that was killed; remove it unless another one is at work",
+             entry.path().string()),
+         ""});
+  }
+}
+
+}  // namespace
+
 IngestReport ingest(std::span<const std::filesystem::path> files, const std::string& uri,
                     const IngestOptions& options) {
-  return ingest(
+  IngestReport report = ingest(
       open_sources(files, options.read),
       [&](const VolumeSpec& spec) { return create_volume(uri, spec, options.replace); }, options);
+  remark_leftovers(uri, report.remarks);
+  return report;
 }
 
 }  // namespace craton::volume::segy

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "craton/volume/segy/ibm_words.h"
+
 namespace craton::volume::segy {
 
 namespace {
@@ -12,13 +14,6 @@ namespace {
 /// Traces closer than this are read together.
 constexpr uint64_t kMergeGap = 4096;
 constexpr size_t kMaxKeptWords = 4 << 20;
-
-/// Does a float give this word back? Normalised, within the normal floats, or a plain zero.
-inline bool comes_back(uint32_t word) {
-  const uint32_t magnitude = word & 0x7fffffffu;
-  return magnitude == 0 ||
-         ((word & 0x00f00000u) != 0 && magnitude >= 0x22000000u && magnitude < 0x61100000u);
-}
 
 }  // namespace
 
@@ -146,10 +141,14 @@ void TileReader::read_slab(Tile& tile, int64_t first_sample, int64_t end_sample,
 }
 
 void TileReader::write_headers(const Tile& tile, VolumeWriter& writer) const {
-  std::vector<std::byte> records(static_cast<size_t>(cells_per_tile_) * kTraceHeaderBytes);
+  const auto width = static_cast<size_t>(spec_.trace_header_bytes);
+  std::vector<std::byte> records(static_cast<size_t>(cells_per_tile_) * width);
+  const ByteOrder order = files_.front().facts.order;
   for (const Piece& piece : tile.pieces) {
-    std::memcpy(records.data() + static_cast<size_t>(piece.cell) * kTraceHeaderBytes,
-                tile.buffer.data() + piece.at, kTraceHeaderBytes);
+    const FileFacts& facts = files_[piece.file].facts;
+    const auto record = std::span(records).subspan(static_cast<size_t>(piece.cell) * width, width);
+    std::memcpy(record.data(), tile.buffer.data() + piece.at, facts.header_bytes);
+    if (facts.order != order) swap_trace_header(record);  // one byte order for the whole array
   }
   writer.write_trace_headers(tile.index, records);
 }
@@ -157,9 +156,7 @@ void TileReader::write_headers(const Tile& tile, VolumeWriter& writer) const {
 void TileReader::look_for_odd_words(const Piece& piece, const std::byte* raw, int64_t first_sample,
                                     int64_t count) {
   const ByteOrder order = files_[piece.file].facts.order;
-  bool odd = false;
-  for (int64_t i = 0; i < count; ++i) odd |= !comes_back(load<uint32_t>(raw + 4 * i, order));
-  if (!odd) return;
+  if (all_come_back(order, raw, static_cast<size_t>(count))) return;
   std::vector<KeptWord> words;
   int64_t overflow = 0;
   for (int64_t i = 0; i < count; ++i) {
