@@ -176,6 +176,9 @@ TEST_F(Predict, AMaskRatioReplacesLiveSamplesToo) {
     changed += before[n] != after[n];
   }
   EXPECT_GT(changed, before.size() * 8 / 10);
+  // Dead traces are predicted as ever.
+  const auto live = volume::open_volume(path("masked.mdio"))->live();
+  EXPECT_EQ(std::count(live.begin(), live.end(), 1), static_cast<int64_t>(live.size()));
 }
 
 TEST_F(Predict, EmbedsEachPatch) {

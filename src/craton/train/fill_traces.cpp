@@ -109,19 +109,18 @@ class TraceFiller {
       return bytes.expand({bytes.size(0), down}).reshape({1, tokens});
     };
     const double ratio = options_.mask_ratio.value_or(model_.model->settings().mask_ratio);
+    const auto most = static_cast<int64_t>(ratio * static_cast<double>(dead.size()));
     std::vector<torch::Tensor> masks;
-    if (!options_.mask_ratio) {
-      const auto columns = static_cast<double>(dead.size());
-      for (const auto& pass : hiding_passes(dead, static_cast<int64_t>(ratio * columns)))
-        masks.push_back(as_mask(pass));
-      return masks;
-    }
-    std::vector<uint8_t> gone;
-    for (const double share : dead) gone.push_back(share == 1);
+    for (const auto& pass : hiding_passes(dead, most)) masks.push_back(as_mask(pass));
+    if (!options_.mask_ratio) return masks;
+    // A test hides what it would in training, and dead traces as ever.
+    if (masks.empty()) masks.push_back(torch::zeros({1, tokens}, torch::kUInt8));
     const int64_t masked = model::masked_count(tokens, ratio);
     const auto order = model::mask_orders(batch.seed, batch.sample_numbers, tokens, masked);
-    const auto mask = as_mask(gone).clone().scatter_(1, order.slice(1, tokens - masked), 1);
-    if (!mask.all().item<bool>()) masks.push_back(mask);
+    for (torch::Tensor& mask : masks) {
+      const torch::Tensor both = mask.clone().scatter_(1, order.slice(1, tokens - masked), 1);
+      if (!both.all().item<bool>()) mask = both;
+    }
     return masks;
   }
 
