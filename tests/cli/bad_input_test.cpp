@@ -78,10 +78,6 @@ TEST_F(BadInput, AFullDisk) {
       job_->program().run({"volume", "synth", "small-disk/survey.mdio", "--shape", "64,64,256"}),
       "No space left on device");
   EXPECT_TRUE(std::filesystem::is_empty(disk));
-  const auto result = job_->train("full", 1, {"run.folder=small-disk/run", "checkpoint.every=1"});
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_NE(result.errors.find("No space left on device"), std::string::npos) << result.errors;
-  EXPECT_FALSE(std::filesystem::exists(disk / "run/result.json"));
   ::umount(disk.c_str());
 }
 
