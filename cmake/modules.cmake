@@ -1,8 +1,8 @@
-# craton_module(NAME [LINK lib...]): a folder of src/craton becomes the static library craton_NAME from its sources,
-# and craton_NAME_test from its *_test.cpp files. Folders below it belong to it.
+# craton_module(NAME [SIMULATED] [LINK lib...]): a folder of src/craton becomes the static library craton_NAME from its sources,
+# and craton_NAME_test from its *_test.cpp files. Folders below it belong to it. SIMULATED: its tests use the simulators of testing/.
 
 function(craton_module name)
-  cmake_parse_arguments(ARG "" "" "LINK;USES" ${ARGN})
+  cmake_parse_arguments(ARG "SIMULATED" "" "LINK;USES" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/craton/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cpp)
   set(tests ${sources})
@@ -34,7 +34,7 @@ function(craton_module name)
     add_executable(craton_${name}_test ${tests})
     target_compile_options(craton_${name}_test PRIVATE ${CRATON_WARNINGS})
     target_link_libraries(craton_${name}_test PRIVATE craton_${name} GTest::gtest GTest::gmock GTest::gtest_main)
-    if(TARGET craton_testing AND NOT name STREQUAL testing)
+    if(ARG_SIMULATED)
       target_link_libraries(craton_${name}_test PRIVATE craton_testing)
     endif()
     add_test(NAME unit.${name} COMMAND craton_${name}_test)

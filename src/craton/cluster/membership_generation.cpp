@@ -49,7 +49,7 @@ void Turn::open_generation(Cause cause, const std::string& why,
     log_.membership.members.push_back({state_.workers.at(id).info, Role::kTraining});
     publish("readmitted", id, "a fenced worker still has the last copy of a shard");
   }
-  ObservedSize observed = observe();
+  ObservedSize observed = observe(true);
   observed.stopped = !planned;
   const SizeDecision size = decide_size(state_.options.elastic, observed, now_);
   if (size.wake_at) wake_at(*size.wake_at);
@@ -96,7 +96,8 @@ bool Turn::waits_for_fenced(const Verdict& verdict) {
     if (record.state != State::kFenced || !is_fenced_decided(id)) continue;
     const auto report = state_.reports.find(id);
     if (report == state_.reports.end()) {
-      const Instant until = record.since + state_.options.lease;
+      const Instant until = std::max(record.since, *state_.opened_at) +
+                            state_.options.lease;  // each generation asks anew
       if (now_ >= until) continue;
       waits = true;
       wake_at(until);
@@ -149,11 +150,16 @@ void Turn::consider_decision() {
 
   Decision decision = complete_decision(state_.options.shape, log_.membership, reports, verdict,
                                         log_.primaries, log_.checkpoint);
-  if (decision.kind == DecisionKind::kRestore) {
-    decision.lost_steps = first
-                              ? 0
-                              : std::max<int64_t>(decision.lost_steps, state_.committed.value() -
-                                                                           log_.checkpoint.value());
+  const Step resumes_after =
+      decision.kind == DecisionKind::kRestore ? log_.checkpoint : Step(decision.step.value() - 1);
+  if (first || decision.kind == DecisionKind::kRollForward) {
+    decision.lost_steps = 0;
+  } else {
+    // Also a recomputation may go back, when only older copies have survived more losses than there
+    // were copies.
+    decision.lost_steps =
+        std::max<int64_t>(decision.lost_steps, state_.committed.value() - resumes_after.value());
+    state_.committed = std::min(state_.committed, resumes_after);
   }
   log_.primaries.clear();
   for (const auto& holders : decision.placement.holders)
@@ -163,11 +169,10 @@ void Turn::consider_decision() {
   log_.phase = JobPhase::kTraining;
   const int size = training_members(members);
   log_.proven = std::max(log_.proven, size);
-  if (log_.decision->kind == DecisionKind::kRestore) state_.committed = log_.checkpoint;
   persist();
   act(SendDecision{*log_.decision, member_ids()});
   state_.decided_at = state_.last_change = now_;
-  if (log_.decision->kind == DecisionKind::kRestore && !first) {
+  if (log_.decision->kind == DecisionKind::kRestore ? !first : log_.decision->lost_steps > 0) {
     publish("loss", std::nullopt, "{}", describe(*log_.decision));
   }
   const int copies = static_cast<int>(log_.decision->placement.holders[0].size());

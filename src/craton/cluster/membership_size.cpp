@@ -5,7 +5,15 @@
 
 namespace craton::cluster {
 
-ObservedSize Turn::observe() const {
+bool Turn::can_train(const Member& member) const {
+  if (!is_member(member.worker.id)) return false;
+  if (member.role == Role::kTraining) return true;
+  if (log_.decision) return false;
+  const auto rank = rank_of(log_.decided_members, member.worker.id);
+  return rank && log_.decided_members[rank->value()].role == Role::kTraining;
+}
+
+ObservedSize Turn::observe(bool planning) const {
   ObservedSize o;
   o.requested = std::min(log_.requested, state_.options.shape.micro_batches);
   o.proven = log_.proven;
@@ -16,7 +24,9 @@ ObservedSize Turn::observe() const {
   o.failures = state_.failures;
   o.starting = static_cast<int>(state_.starting.size());
   for (const Member& member : log_.membership.members) {
-    if (member.role != Role::kTraining || !is_member(member.worker.id)) continue;
+    if (planning ? !can_train(member)
+                 : member.role != Role::kTraining || !is_member(member.worker.id))
+      continue;
     const WorkerRecord& record = state_.workers.at(member.worker.id);
     ++(record.draining ? o.draining : o.training);
     if (record.draining && record.drain_deadline &&
@@ -37,16 +47,15 @@ ObservedSize Turn::observe() const {
 std::vector<Member> Turn::plan_members(int size) const {
   std::vector<Member> training, leaving;
   std::map<std::string, int> on_node;
-  const auto live = [&](const Member& m) { return is_member(m.worker.id); };
   std::vector<WorkerInfo> draining;
   for (const Member& member : log_.membership.members) {
-    if (!live(member)) continue;
-    if (member.role == Role::kLeaving) {
+    if (!is_member(member.worker.id)) continue;
+    if (!can_train(member)) {
       leaving.push_back(member);
     } else if (state_.workers.at(member.worker.id).draining) {
       draining.push_back(member.worker);
     } else {
-      training.push_back(member);
+      training.push_back({member.worker, Role::kTraining});
       ++on_node[member.worker.node];
     }
   }

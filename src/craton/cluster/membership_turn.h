@@ -48,7 +48,10 @@ class Turn {
   void finish_if_all_have();
 
   // membership_size.cpp: how many
-  ObservedSize observe() const;
+  /// A member that trains, or that only an undecided generation would let go: it can be asked to
+  /// stay.
+  bool can_train(const Member& member) const;
+  ObservedSize observe(bool planning = false) const;
   std::vector<Member> plan_members(int size) const;
   void consider_size();
   void consider_starts();

@@ -124,7 +124,8 @@ enum class DecisionKind {
                ///< initial state
 };
 
-/// State (and, in a roll-forward, slot) that `receivers` copy from any of `donors`.
+/// State (and, in a roll-forward, slot) that `receivers` copy from any of `donors`; a receiver with
+/// the same version needs the slot only.
 struct Transfer {
   ShardId shard;
   std::vector<Rank> receivers, donors;
@@ -158,7 +159,8 @@ struct Decision {
   /// Training members that must be given the parameters of the step before `step` (recompute)
   /// before they compute.
   std::vector<Rank> needs_parameters;
-  int64_t lost_steps = 0;  ///< restore: finished steps that are computed again
+  int64_t lost_steps =
+      0;  ///< finished steps that are computed again; 0 unless more was lost than there were copies
 
   bool operator==(const Decision&) const = default;
 };

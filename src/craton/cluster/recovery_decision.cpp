@@ -118,6 +118,12 @@ bool is_ready(const Decision& decision, const CopyState& copy) {
   return false;
 }
 
+bool keeps_copy(const Decision& decision, const CopyState& copy) {
+  return is_ready(decision, copy) ||
+         (copy.complete && decision.kind == DecisionKind::kRollForward &&
+          copy.version == before(decision.step));
+}
+
 bool keeps_slot(const Decision& decision, const CopyState& copy) {
   return decision.kind == DecisionKind::kRollForward && copy.version == before(decision.step) &&
          copy.slot == SlotTag{decision.step, decision.slot_generation};

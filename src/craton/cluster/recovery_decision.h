@@ -61,7 +61,13 @@ Decision complete_decision(const JobShape& shape, const Membership& membership,
 /// with the slot of the attempt that counts.
 bool is_ready(const Decision& decision, const CopyState& copy);
 
-/// Whether a ready copy's slot survives the decision; every other slot is dropped (R7).
+/// Whether a copy may stay when the decision begins; others are dropped. A roll-forward also keeps
+/// the copy at step-1 that lacks the slot, and adds the slot to it: until the recovery commit it
+/// may be the only state from which the step can be computed again, if those who have the slot are
+/// lost next.
+bool keeps_copy(const Decision& decision, const CopyState& copy);
+
+/// Whether a copy's slot survives the decision; every other slot is dropped (R7).
 bool keeps_slot(const Decision& decision, const CopyState& copy);
 
 /// g(t) is acknowledged only by a complete copy at version t-1 (R6).

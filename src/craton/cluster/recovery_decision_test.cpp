@@ -154,10 +154,14 @@ TEST(Rules, ReadyCopiesAndTheirSlots) {
   EXPECT_FALSE(is_ready(forward, copy(0, 5, std::nullopt, false)));
   EXPECT_TRUE(keeps_slot(forward, copy(0, 4, slot(5, 3))));
   EXPECT_FALSE(keeps_slot(forward, copy(0, 5, slot(6, 3))));
+  EXPECT_TRUE(keeps_copy(forward, copy(0, 4)));  // the last resort if the slots are lost next
+  EXPECT_FALSE(keeps_copy(forward, copy(0, 3)));
+  EXPECT_FALSE(keeps_copy(forward, copy(0, 4, std::nullopt, false)));
   Decision recompute{.kind = DecisionKind::kRecompute, .step = Step(5)};
   EXPECT_TRUE(is_ready(recompute, copy(0, 4, slot(5, 3))));
   EXPECT_FALSE(keeps_slot(recompute, copy(0, 4, slot(5, 3))));
   EXPECT_FALSE(is_ready(recompute, copy(0, 3)));
+  EXPECT_FALSE(keeps_copy(recompute, copy(0, 3)));
   EXPECT_TRUE(may_acknowledge(copy(0, 4), slot(5, 3)));
   EXPECT_FALSE(may_acknowledge(copy(0, 5), slot(5, 3)));
   EXPECT_FALSE(may_acknowledge(copy(0, 3), slot(5, 3)));
