@@ -63,8 +63,9 @@ checkpoint: {every: 0}
     EXPECT_EQ(result.exit_code, 0) << result.errors << result.output;
     const std::string digest = state_digest(result.output);
     EXPECT_EQ(digest.size(), 64u) << result.output;
-    if (!digest.empty())
+    if (!digest.empty()) {
       EXPECT_EQ(program_.read_json("runs/" + name + "/result.json")["state_sha256"], digest);
+    }
     return digest;
   }
 
