@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "craton/base/error.h"
 #include "craton/runtime/file.h"
+#include "craton/runtime/running_program.h"
 #include "craton/runtime/thread_pool.h"
 
 namespace craton::runtime {
@@ -48,6 +51,32 @@ TEST(File, StagedDirectoryVanishesUnlessCommitted) {
   write_file_atomically(again.staging() / "x", "2");
   again.commit();
   EXPECT_EQ(read_text(target / "x"), "2");
+}
+
+TEST(RunningProgram, GivesWhatItWroteAndHowItEnded) {
+  RunningProgram program({"sh", "-c", "echo out; echo err >&2; exit 3"});
+  const auto result = program.wait(std::chrono::minutes(1));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->exit_code, 3);
+  EXPECT_EQ(result->output, "out\n");
+  EXPECT_EQ(result->errors, "err\n");
+}
+
+TEST(RunningProgram, IsWaitedForAndKilled) {
+  RunningProgram program({"sleep", "1000"});
+  EXPECT_FALSE(program.wait(std::chrono::milliseconds(0)).has_value());
+  program.signal(SIGKILL);
+  const auto result = program.wait(std::chrono::minutes(1));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->exit_code, 128 + SIGKILL);
+}
+
+TEST(RunningProgram, KnowsItsChildren) {
+  const RunningProgram program({"sh", "-c", "sleep 1000 & wait"});
+  while (program.children().empty()) std::this_thread::yield();
+  const pid_t child = program.children().at(0);
+  EXPECT_NE(child, program.pid());
+  ::kill(child, SIGKILL);
 }
 
 TEST(ThreadPool, CarriesErrorsThroughTheFuture) {
