@@ -28,12 +28,11 @@ torch::Tensor rows_of(const torch::Tensor& table, const torch::Tensor& ids) {
 
 Sfm::Sfm(const SfmSettings& settings, uint64_t seed)
     : settings_(settings),
-      grid_(settings.grid()),
       encoder_shape_(block_shape(settings, settings.dim, settings.heads, settings.mlp_ratio)),
       decoder_shape_(block_shape(settings, settings.decoder_dim, settings.decoder_heads,
                                  settings.decoder_mlp_ratio)),
-      masked_(masked_count(grid_.tokens(), settings.mask_ratio)) {
-  const int64_t d = settings.dim, dd = settings.decoder_dim, samples = grid_.patch_samples();
+      usual_(&geometries_.emplace(settings.window, make_geometry(settings.window)).first->second) {
+  const int64_t d = settings.dim, dd = settings.decoder_dim, samples = grid().patch_samples();
   const auto add = [this](const std::string& name, std::vector<int64_t> sizes) {
     return register_parameter(name, torch::zeros(sizes));
   };
@@ -64,37 +63,56 @@ Sfm::Sfm(const SfmSettings& settings, uint64_t seed)
     torch::NoGradGuard no_grad;
     init_normal(mask_token_, 0.02, seed, "mask_token");
   }
-  if (settings.positions == Positions::kRotary) {
-    angles_ = rotary_angles(grid_, d / settings.heads, settings.rotary_base);
-    decoder_angles_ = rotary_angles(grid_, dd / settings.decoder_heads, settings.rotary_base);
+}
+
+Sfm::Geometry Sfm::make_geometry(const std::vector<int64_t>& window) const {
+  const SfmSettings& s = settings_;
+  Geometry g{PatchGrid(window, s.patch), 0, {}, {}, {}, {}};
+  g.masked = masked_count(g.grid.tokens(), s.mask_ratio);
+  if (s.positions == Positions::kRotary) {
+    g.angles = rotary_angles(g.grid, s.dim / s.heads, s.rotary_base);
+    g.decoder_angles = rotary_angles(g.grid, s.decoder_dim / s.decoder_heads, s.rotary_base);
   } else {
-    positions_ = sin_cos_positions(grid_, d);
-    decoder_positions_ = sin_cos_positions(grid_, dd);
+    g.positions = sin_cos_positions(g.grid, s.dim);
+    g.decoder_positions = sin_cos_positions(g.grid, s.decoder_dim);
   }
+  return g;
 }
 
 double Sfm::forward_flops_per_sample() const {
-  const auto visible = static_cast<double>(grid_.tokens() - masked_);
-  const auto masked = static_cast<double>(masked_);
-  const auto samples = static_cast<double>(grid_.patch_samples());
+  const int64_t tokens = grid().tokens(), hidden = usual_->masked;
+  const auto visible = static_cast<double>(tokens - hidden);
+  const auto masked = static_cast<double>(hidden);
+  const auto samples = static_cast<double>(grid().patch_samples());
   const auto d = static_cast<double>(settings_.dim),
              dd = static_cast<double>(settings_.decoder_dim);
   return 2 * visible * d * (samples + dd) + 2 * masked * dd * samples +
          static_cast<double>(settings_.depth) *
-             VitBlock::forward_flops(encoder_shape_, grid_.tokens() - masked_) +
-         static_cast<double>(settings_.decoder_depth) *
-             VitBlock::forward_flops(decoder_shape_, grid_.tokens());
+             VitBlock::forward_flops(encoder_shape_, tokens - hidden, tokens - hidden) +
+         static_cast<double>(settings_.decoder_depth - 1) *
+             VitBlock::forward_flops(decoder_shape_, tokens, tokens) +
+         VitBlock::forward_flops(decoder_shape_, tokens, hidden);
 }
 
-torch::Tensor Sfm::checked_input(const torch::Tensor& windows) const {
-  const auto expected = grid_.window_shape();
-  const bool fits = windows.dim() == grid_.axes + 1 &&
-                    std::equal(expected.begin(), expected.end(), windows.sizes().begin() + 1);
-  if (!fits || windows.size(0) == 0) {
-    fail(ErrorCode::kInvalidArgument,
-         "sfm: expected windows [batch, {}], found [{}]; make model.window and data.window equal",
-         fmt::join(expected, ", "), fmt::join(windows.sizes(), ", "));
+const Sfm::Geometry& Sfm::geometry_of(const torch::Tensor& windows) const {
+  const std::vector<int64_t>& patch = settings_.patch;
+  bool fits = windows.dim() == static_cast<int64_t>(patch.size()) + 1 && windows.numel() > 0;
+  for (size_t a = 0; fits && a < patch.size(); ++a) {
+    fits = windows.size(static_cast<int64_t>(a) + 1) % patch[a] == 0;
   }
+  if (!fits) {
+    fail(ErrorCode::kInvalidArgument,
+         "sfm: expected windows [batch, ...] that patches of [{}] divide, found [{}]; change "
+         "model.patch or data.window",
+         fmt::join(patch, ", "), fmt::join(windows.sizes(), ", "));
+  }
+  const std::vector<int64_t> window = windows.sizes().slice(1).vec();
+  const auto known = geometries_.find(window);
+  if (known != geometries_.end()) return known->second;
+  return geometries_.emplace(window, make_geometry(window)).first->second;
+}
+
+torch::Tensor Sfm::in_model_type(const torch::Tensor& windows) const {
   return windows.to(embed_weight_.scalar_type());
 }
 
@@ -105,27 +123,29 @@ Rotation Sfm::rotation(const torch::Tensor& angles, const torch::Tensor& ids) co
   return {turns.cos().to(type), turns.sin().to(type)};
 }
 
-torch::Tensor Sfm::encode(const torch::Tensor& rows, const torch::Tensor& ids) {
+torch::Tensor Sfm::encode(const torch::Tensor& rows, const torch::Tensor& ids, const Geometry& g) {
   Stream x{tensor::linear(rows, embed_weight_, embed_bias_), {}};
-  if (positions_.defined()) x.delta = rows_of(positions_, ids).to(rows.scalar_type());
-  const Rotation turn = rotation(angles_, ids);
+  if (g.positions.defined()) x.delta = rows_of(g.positions, ids).to(rows.scalar_type());
+  const Rotation turn = rotation(g.angles, ids);
   for (const auto& block : encoder_) x = block->forward(std::move(x), turn);
   return x.norm(encoder_norm_weight_, encoder_norm_bias_, settings_.norm_eps);
 }
 
-Sfm::Predicted Sfm::predict(const torch::Tensor& encoded, const torch::Tensor& order) {
+Sfm::Predicted Sfm::predict(const torch::Tensor& encoded, const torch::Tensor& order,
+                            const Geometry& g) {
   const int64_t batch = encoded.size(0), visible = encoded.size(1), tokens = order.size(1);
   const int64_t masked = tokens - visible, width = settings_.decoder_dim;
   Stream x{torch::cat({tensor::linear(encoded, decoder_embed_weight_),
                        mask_token_.expand({batch, masked, width})},
                       1),
            {}};
-  if (decoder_positions_.defined()) {
-    x.delta = rows_of(decoder_positions_, order).to(encoded.scalar_type());
+  if (g.decoder_positions.defined()) {
+    x.delta = rows_of(g.decoder_positions, order).to(encoded.scalar_type());
   }
-  const Rotation turn = rotation(decoder_angles_, order);
-  for (const auto& block : decoder_) x = block->forward(std::move(x), turn);
-  x = {x.sum.slice(1, visible), x.delta.slice(1, visible)};
+  const Rotation turn = rotation(g.decoder_angles, order);
+  for (const auto& block : decoder_) {
+    x = block->forward(std::move(x), turn, block == decoder_.back() ? visible : 0);
+  }
   const torch::Tensor normed = x.norm(decoder_norm_weight_, decoder_norm_bias_, settings_.norm_eps);
   Predicted predicted{tensor::linear(normed, head_weight_, head_bias_), {}};
   if (amplitude_weight_.defined()) {
@@ -141,14 +161,15 @@ torch::Tensor Sfm::amplitude_loss(const torch::Tensor& predicted,
 }
 
 torch::Tensor Sfm::loss(const Batch& batch) {
-  const torch::Tensor windows = checked_input(batch.input);
-  const int64_t tokens = grid_.tokens();
-  const torch::Tensor order = mask_orders(batch.seed, batch.sample_numbers, tokens, masked_);
-  const torch::Tensor visible_ids = order.slice(1, 0, tokens - masked_).contiguous();
-  const torch::Tensor masked_ids = order.slice(1, tokens - masked_).contiguous();
+  const Geometry& g = geometry_of(batch.input);
+  const torch::Tensor windows = in_model_type(batch.input);
+  const int64_t tokens = g.grid.tokens(), visible = tokens - g.masked;
+  const torch::Tensor order = mask_orders(batch.seed, batch.sample_numbers, tokens, g.masked);
+  const torch::Tensor visible_ids = order.slice(1, 0, visible).contiguous();
+  const torch::Tensor masked_ids = order.slice(1, visible).contiguous();
   const Predicted predicted =
-      predict(encode(gather_patches(windows, grid_, visible_ids), visible_ids), order);
-  const PatchTargets targets = patch_targets(gather_patches(windows, grid_, masked_ids));
+      predict(encode(gather_patches(windows, g.grid, visible_ids), visible_ids, g), order, g);
+  const PatchTargets targets = patch_targets(gather_patches(windows, g.grid, masked_ids));
   torch::Tensor loss = patch_loss(predicted.patches, targets.values, targets.weight);
   if (batch.training && predicted.amplitude.defined()) {
     loss = loss + settings_.amplitude_weight * amplitude_loss(predicted.amplitude, targets);
@@ -159,17 +180,17 @@ torch::Tensor Sfm::loss(const Batch& batch) {
 // Patches order[:, visible:] of `windows` as predicted from order[:, :visible], in the input's
 // units: [batch, masked, patch samples].
 torch::Tensor Sfm::predict_rows(const torch::Tensor& windows, const torch::Tensor& order,
-                                int64_t visible, Amplitude amplitude) {
+                                int64_t visible, Amplitude amplitude, const Geometry& g) {
   const torch::Tensor visible_ids = order.slice(1, 0, visible).contiguous();
   const Predicted predicted =
-      predict(encode(gather_patches(windows, grid_, visible_ids), visible_ids), order);
+      predict(encode(gather_patches(windows, g.grid, visible_ids), visible_ids, g), order, g);
   torch::Tensor mean, scale;
   if (amplitude == Amplitude::kPredicted && predicted.amplitude.defined()) {
     mean = predicted.amplitude.select(-1, 0);
     scale = predicted.amplitude.select(-1, 1).exp();
   } else {
     const torch::Tensor masked_ids = order.slice(1, visible).contiguous();
-    const PatchTargets targets = patch_targets(gather_patches(windows, grid_, masked_ids));
+    const PatchTargets targets = patch_targets(gather_patches(windows, g.grid, masked_ids));
     mean = targets.mean;
     scale = targets.scale;
   }
@@ -179,15 +200,16 @@ torch::Tensor Sfm::predict_rows(const torch::Tensor& windows, const torch::Tenso
 Reconstruction Sfm::reconstruct(const Batch& batch, const torch::Tensor& mask,
                                 Amplitude amplitude) {
   torch::NoGradGuard no_grad;
-  const torch::Tensor windows = checked_input(batch.input);
-  const int64_t tokens = grid_.tokens(), samples = windows.size(0);
+  const Geometry& g = geometry_of(batch.input);
+  const torch::Tensor windows = in_model_type(batch.input);
+  const int64_t tokens = g.grid.tokens(), samples = windows.size(0);
   Reconstruction result{windows.clone().contiguous(),
                         torch::zeros({samples, tokens}, torch::kBool)};
   if (!mask.defined()) {
-    const torch::Tensor order = mask_orders(batch.seed, batch.sample_numbers, tokens, masked_);
-    const torch::Tensor hidden = order.slice(1, tokens - masked_);
+    const torch::Tensor order = mask_orders(batch.seed, batch.sample_numbers, tokens, g.masked);
+    const torch::Tensor hidden = order.slice(1, tokens - g.masked);
     result.mask.scatter_(1, hidden, true);
-    scatter_patches(predict_rows(windows, order, tokens - masked_, amplitude), grid_, hidden,
+    scatter_patches(predict_rows(windows, order, tokens - g.masked, amplitude, g), g.grid, hidden,
                     result.prediction);
     return result;
   }
@@ -204,19 +226,20 @@ Reconstruction Sfm::reconstruct(const Batch& batch, const torch::Tensor& mask,
     torch::Tensor out = result.prediction.slice(0, b, b + 1);
     const torch::Tensor rows =
         visible.numel() == 0
-            ? torch::zeros({1, hidden.size(1), grid_.patch_samples()}, windows.options())
-            : predict_rows(window, torch::cat({visible, hidden}, 1), visible.size(1), amplitude);
-    scatter_patches(rows, grid_, hidden, out);
+            ? torch::zeros({1, hidden.size(1), g.grid.patch_samples()}, windows.options())
+            : predict_rows(window, torch::cat({visible, hidden}, 1), visible.size(1), amplitude, g);
+    scatter_patches(rows, g.grid, hidden, out);
   }
   return result;
 }
 
 torch::Tensor Sfm::embed(const torch::Tensor& windows_in) {
   torch::NoGradGuard no_grad;
-  const torch::Tensor windows = checked_input(windows_in);
+  const Geometry& g = geometry_of(windows_in);
+  const torch::Tensor windows = in_model_type(windows_in);
   const torch::Tensor ids =
-      torch::arange(grid_.tokens(), torch::kInt64).expand({windows.size(0), -1}).contiguous();
-  return encode(gather_patches(windows, grid_, ids), ids);
+      torch::arange(g.grid.tokens(), torch::kInt64).expand({windows.size(0), -1}).contiguous();
+  return encode(gather_patches(windows, g.grid, ids), ids, g);
 }
 
 }  // namespace craton::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Sfm : public Model {
   Sfm(const SfmSettings& settings, uint64_t seed);
 
   torch::Tensor loss(const Batch& batch) override;
-  int64_t tokens_per_sample() const override { return grid_.tokens(); }
+  int64_t tokens_per_sample() const override { return grid().tokens(); }
   double forward_flops_per_sample() const override;
 
   /// Hides patches and predicts them; no gradients. Without `mask`, the one that training would
@@ -47,29 +48,38 @@ class Sfm : public Model {
   torch::Tensor embed(const torch::Tensor& windows);
 
   const SfmSettings& settings() const { return settings_; }
-  const PatchGrid& grid() const { return grid_; }
+  /// The grid of the settings' window.
+  const PatchGrid& grid() const { return usual_->grid; }
+  /// The grid of windows [batch, window...]: any shape that the patch divides.
+  const PatchGrid& grid_of(const torch::Tensor& windows) const { return geometry_of(windows).grid; }
 
  private:
+  /// What follows from the shape of a window.
+  struct Geometry {
+    PatchGrid grid;
+    int64_t masked;
+    torch::Tensor positions, decoder_positions;  // float [tokens, dim], or undefined with rotary
+    torch::Tensor angles, decoder_angles;        // double [tokens, head_dim/2], or undefined
+  };
   struct Predicted {
     torch::Tensor patches;    // [batch, masked, patch samples], normalised
     torch::Tensor amplitude;  // [batch, masked, 2]: mean and log deviation, or undefined
   };
 
-  torch::Tensor checked_input(const torch::Tensor& windows) const;
-  torch::Tensor encode(const torch::Tensor& rows, const torch::Tensor& ids);
-  Predicted predict(const torch::Tensor& encoded, const torch::Tensor& order);
+  Geometry make_geometry(const std::vector<int64_t>& window) const;
+  const Geometry& geometry_of(const torch::Tensor& windows) const;
+  torch::Tensor in_model_type(const torch::Tensor& windows) const;
+  torch::Tensor encode(const torch::Tensor& rows, const torch::Tensor& ids, const Geometry& g);
+  Predicted predict(const torch::Tensor& encoded, const torch::Tensor& order, const Geometry& g);
   Rotation rotation(const torch::Tensor& angles, const torch::Tensor& ids) const;
   torch::Tensor predict_rows(const torch::Tensor& windows, const torch::Tensor& order,
-                             int64_t visible, Amplitude amplitude);
+                             int64_t visible, Amplitude amplitude, const Geometry& g);
   torch::Tensor amplitude_loss(const torch::Tensor& predicted, const PatchTargets& targets) const;
 
   SfmSettings settings_;
-  PatchGrid grid_;
   BlockShape encoder_shape_, decoder_shape_;
-  int64_t masked_;
-  torch::Tensor positions_,
-      decoder_positions_;                  // float [tokens, dim], or undefined with rotary ones
-  torch::Tensor angles_, decoder_angles_;  // double [tokens, head_dim/2], or undefined
+  mutable std::map<std::vector<int64_t>, Geometry> geometries_;  // made when first seen
+  const Geometry* usual_ = nullptr;                              // that of the settings' window
   torch::Tensor embed_weight_, embed_bias_, encoder_norm_weight_, encoder_norm_bias_;
   torch::Tensor decoder_embed_weight_, mask_token_, decoder_norm_weight_, decoder_norm_bias_;
   torch::Tensor head_weight_, head_bias_, amplitude_weight_, amplitude_bias_;

@@ -281,12 +281,30 @@ TEST(Sfm, FlopsCountTheMatrices) {
   // 3 visible and 9 masked tokens of 12; dim 16, hidden 64; decoder 8, hidden 32; patches of 16
   // samples.
   const double encoder = 3 * 2.0 * (4 * 256 + 2 * 16 * 64) + 4.0 * 9 * 16;
-  const double decoder = 12 * 2.0 * (4 * 64 + 2 * 8 * 32) + 4.0 * 144 * 8;
+  // Keys and values of all tokens, queries, projection and MLP of the masked ones only.
+  const double decoder = 12 * 2.0 * 2 * 64 + 9 * 2.0 * (2 * 64 + 2 * 8 * 32) + 4.0 * 12 * 9 * 8;
   EXPECT_DOUBLE_EQ(model.forward_flops_per_sample(),
                    2 * encoder + decoder + 2.0 * 3 * 16 * (16 + 8) + 2.0 * 9 * 8 * 16);
 }
 
-TEST(Sfm, AWindowOfAnotherShapeIsAnErrorThatNamesBoth) {
+TEST(Sfm, WindowsOfAnotherShapeAreCutByTheSamePatch) {
+  for (const Positions positions : {Positions::kRotary, Positions::kSinCos}) {
+    SfmSettings s = small();
+    s.positions = positions;
+    SfmSettings larger = s;
+    larger.window = {8, 6, 4};
+    Sfm model(s, 1), other(larger, 1);  // the same weights: they follow from seed and name
+    const Batch batch = batch_of(larger, {1});
+    EXPECT_EQ(model.loss(batch).item<float>(), other.loss(batch).item<float>());
+    EXPECT_TRUE(
+        torch::equal(model.reconstruct(batch).prediction, other.reconstruct(batch).prediction));
+    EXPECT_EQ(model.grid_of(batch.input).tokens(), other.grid().tokens());
+    EXPECT_EQ(model.loss(batch_of(s, {1})).item<float>(),
+              Sfm(s, 1).loss(batch_of(s, {1})).item<float>());
+  }
+}
+
+TEST(Sfm, AWindowThatThePatchDoesNotDivideIsAnErrorThatNamesBoth) {
   Sfm model(small(), 1);
   Batch batch = batch_of(small(), {1});
   batch.input = torch::zeros({1, 4, 6, 9});
@@ -294,7 +312,8 @@ TEST(Sfm, AWindowOfAnotherShapeIsAnErrorThatNamesBoth) {
     model.loss(batch);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("[batch, 4, 6, 8], found [1, 4, 6, 9]"));
+    EXPECT_THAT(e.what(),
+                testing::HasSubstr("that patches of [2, 2, 4] divide, found [1, 4, 6, 9]"));
   }
 }
 

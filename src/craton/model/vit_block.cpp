@@ -39,41 +39,75 @@ torch::Tensor Stream::norm(const torch::Tensor& weight, const torch::Tensor& bia
   return normed;
 }
 
+Stream Stream::from(int64_t first) const {
+  return {sum.slice(1, first), delta.defined() ? delta.slice(1, first) : delta};
+}
+
+/// x [batch, tokens, query | key | value heads, head_dim]: queries and keys normed, if the model
+/// does that, and turned; values stay.
+torch::Tensor VitBlock::position(const torch::Tensor& x, const Rotation& rotation, int64_t queries,
+                                 int64_t keys) const {
+  torch::Tensor y = x;
+  if (shape_.qk_norm) {
+    const int64_t values = x.size(2) - queries - keys, head_dim = x.size(3);
+    const auto parts = x.split_with_sizes({queries, keys, values}, 2);
+    y = torch::cat(
+        {torch::layer_norm(parts[0], {head_dim}, query_norm_weight_, {}, shape_.norm_eps),
+         torch::layer_norm(parts[1], {head_dim}, key_norm_weight_, {}, shape_.norm_eps), parts[2]},
+        2);
+  }
+  return rotation.cosine.defined()
+             ? tensor::rotate(y, rotation.cosine, rotation.sine, queries + keys)
+             : y;
+}
+
 torch::Tensor VitBlock::attend(const torch::Tensor& x, const Rotation& rotation) {
   const int64_t batch = x.size(0), tokens = x.size(1), heads = shape_.heads;
-  const int64_t head_dim = shape_.dim / heads;
-  const torch::Tensor qkv =
-      tensor::linear(x, qkv_weight_, qkv_bias_).view({batch, tokens, 3 * heads, head_dim});
-  torch::Tensor mixed;
-  if (!shape_.qk_norm && !rotation.cosine.defined()) {
-    mixed = tensor::attention_packed(qkv);
-  } else {
-    const auto parts = qkv.split(heads, 2);  // 3 x [batch, tokens, heads, head_dim], views
-    torch::Tensor q = parts[0], k = parts[1];
-    if (shape_.qk_norm) {
-      q = torch::layer_norm(q, {head_dim}, query_norm_weight_, {}, shape_.norm_eps);
-      k = torch::layer_norm(k, {head_dim}, key_norm_weight_, {}, shape_.norm_eps);
-    }
-    if (rotation.cosine.defined()) {
-      q = tensor::rotate(q, rotation.cosine, rotation.sine);
-      k = tensor::rotate(k, rotation.cosine, rotation.sine);
-    }
-    mixed = tensor::attention(q, k, parts[2]);
-  }
+  const torch::Tensor qkv = tensor::linear(x, qkv_weight_, qkv_bias_)
+                                .view({batch, tokens, 3 * heads, shape_.dim / heads});
+  const torch::Tensor mixed = tensor::attention_packed(position(qkv, rotation, heads, heads));
   return tensor::linear(mixed.view({batch, tokens, shape_.dim}), proj_weight_, proj_bias_);
 }
 
-Stream VitBlock::forward(Stream x, const Rotation& rotation) {
-  x.delta = attend(x.norm(norm1_weight_, norm1_bias_, shape_.norm_eps), rotation);
+torch::Tensor VitBlock::attend_from(const torch::Tensor& x, const Rotation& rotation,
+                                    int64_t first_query) {
+  const int64_t batch = x.size(0), tokens = x.size(1), heads = shape_.heads, d = shape_.dim;
+  const int64_t wanted = tokens - first_query;
+  const Rotation query_rotation =
+      rotation.cosine.defined()
+          ? Rotation{rotation.cosine.slice(1, first_query), rotation.sine.slice(1, first_query)}
+          : rotation;
+  const torch::Tensor q =
+      position(tensor::linear(x.slice(1, first_query), qkv_weight_.narrow(0, 0, d),
+                              qkv_bias_.narrow(0, 0, d))
+                   .view({batch, wanted, heads, d / heads}),
+               query_rotation, heads, 0);
+  const auto kv =
+      position(tensor::linear(x, qkv_weight_.narrow(0, d, 2 * d), qkv_bias_.narrow(0, d, 2 * d))
+                   .view({batch, tokens, 2 * heads, d / heads}),
+               rotation, 0, heads)
+          .split(heads, 2);
+  const torch::Tensor mixed = tensor::attention(q, kv[0], kv[1]);
+  return tensor::linear(mixed.view({batch, wanted, d}), proj_weight_, proj_bias_);
+}
+
+Stream VitBlock::forward(Stream x, const Rotation& rotation, int64_t first_query) {
+  const torch::Tensor normed = x.norm(norm1_weight_, norm1_bias_, shape_.norm_eps);
+  if (first_query > 0) {
+    x = x.from(first_query);
+    x.delta = attend_from(normed, rotation, first_query);
+  } else {
+    x.delta = attend(normed, rotation);
+  }
   x.delta = tensor::gelu_mlp(x.norm(norm2_weight_, norm2_bias_, shape_.norm_eps), fc1_weight_,
                              fc1_bias_, fc2_weight_, fc2_bias_);
   return x;
 }
 
-double VitBlock::forward_flops(const BlockShape& shape, int64_t tokens) {
+double VitBlock::forward_flops(const BlockShape& shape, int64_t tokens, int64_t queries) {
   const auto d = static_cast<double>(shape.dim), m = static_cast<double>(shape.hidden);
-  const auto n = static_cast<double>(tokens);
-  return n * (2 * (4 * d * d + 2 * d * m) + 4 * n * d);
+  const auto n = static_cast<double>(tokens), q = static_cast<double>(queries);
+  return n * 4 * d * d + q * (4 * d * d + 4 * d * m) + 4 * n * q * d;
 }
 
 void init_transformer(torch::nn::Module& module, uint64_t seed) {

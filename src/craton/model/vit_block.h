@@ -27,6 +27,9 @@ struct Stream {
 
   /// layer_norm(sum + delta); sum takes delta up.
   torch::Tensor norm(const torch::Tensor& weight, const torch::Tensor& bias, double eps);
+
+  /// The same without tokens [0, first).
+  Stream from(int64_t first) const;
 };
 
 /// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)), GELU, full
@@ -35,13 +38,18 @@ class VitBlock : public torch::nn::Module {
  public:
   explicit VitBlock(const BlockShape& shape);
 
-  Stream forward(Stream x, const Rotation& rotation);
+  /// With first_query > 0 the result has tokens [first_query, tokens) only; they attend to all. A
+  /// last block whose other rows nobody reads saves their queries, attention and MLP.
+  Stream forward(Stream x, const Rotation& rotation, int64_t first_query = 0);
 
-  /// Floating-point operations of one forward pass over `tokens` tokens.
-  static double forward_flops(const BlockShape& shape, int64_t tokens);
+  /// Floating-point operations of one forward pass: `queries` of `tokens` tokens are wanted.
+  static double forward_flops(const BlockShape& shape, int64_t tokens, int64_t queries);
 
  private:
   torch::Tensor attend(const torch::Tensor& x, const Rotation& rotation);
+  torch::Tensor attend_from(const torch::Tensor& x, const Rotation& rotation, int64_t first_query);
+  torch::Tensor position(const torch::Tensor& x, const Rotation& rotation, int64_t queries,
+                         int64_t keys) const;
 
   BlockShape shape_;
   torch::Tensor norm1_weight_, norm1_bias_, qkv_weight_, qkv_bias_, proj_weight_, proj_bias_;

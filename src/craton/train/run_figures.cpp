@@ -32,17 +32,18 @@ results::Figure reconstruction(model::Sfm& sfm, TrainingData& data, int64_t inde
   const auto result = sfm.reconstruct(batch, {}, model::Amplitude::kTruth);
   // The mask, sample by sample: hidden patches are set to NaN.
   torch::Tensor masked = batch.input.clone();
+  const model::PatchGrid& grid = sfm.grid_of(batch.input);
   const torch::Tensor hidden = result.mask.nonzero().select(1, 1).unsqueeze(0);  // [1, hidden]
-  const torch::Tensor blank = torch::full({1, hidden.size(1), sfm.grid().patch_samples()},
+  const torch::Tensor blank = torch::full({1, hidden.size(1), grid.patch_samples()},
                                           std::numeric_limits<float>::quiet_NaN());
-  model::scatter_patches(blank, sfm.grid(), hidden, masked);
+  model::scatter_patches(blank, grid, hidden, masked);
 
   const torch::Tensor truth = middle_section(batch.input);
   results::ReconstructionWindow window;
   window.title = fmt::format("Validation window {}", index);
   window.caption = fmt::format(
       "{:.0f} % of the patches are hidden from the model; shown is the window's middle section",
-      100.0 * static_cast<double>(hidden.size(1)) / static_cast<double>(sfm.grid().tokens()));
+      100.0 * static_cast<double>(hidden.size(1)) / static_cast<double>(grid.tokens()));
   window.traces = truth.size(0);
   window.samples = truth.size(1);
   window.truth = to_vector(truth);
