@@ -84,6 +84,7 @@ std::vector<VolumeRecipe> read_volumes(const Settings& s) {
     volume.uri = absolute_uri(volume.uri);
     volume.variable = item.text("variable", "");
     volume.weight = bounded_number(item, "weight", 0, 0, 1e6);
+    volume.window = item.integers("window", {});
     if (volume.weight > 0) ++weighted;
     volumes.push_back(std::move(volume));
   }
@@ -100,6 +101,36 @@ std::vector<VolumeRecipe> read_volumes(const Settings& s) {
   return volumes;
 }
 
+void check_extents(const Settings& s, const std::vector<int64_t>& window) {
+  for (const int64_t extent : window) {
+    if (extent < 1 || extent > kLargestExtent) {
+      s.reject("window", fmt::format("extents must be between 1 and {}, found [{}]", kLargestExtent,
+                                     fmt::join(window, ", ")));
+    }
+  }
+}
+
+/// The windows of single volumes: as many axes as data.window, none smaller than the stride.
+void check_own_windows(const Settings& s, const DataRecipe& data) {
+  const auto items = s.sections("volumes");
+  for (size_t n = 0; n < items.size(); ++n) {
+    const std::vector<int64_t>& own = data.volumes[n].window;
+    if (own.empty()) continue;
+    check_extents(items[n], own);
+    if (own.size() != data.window.size()) {
+      items[n].reject("window",
+                      fmt::format("must have as many extents as data.window [{}], found [{}]",
+                                  fmt::join(data.window, ", "), fmt::join(own, ", ")));
+    }
+    for (size_t a = 0; a < data.stride.size(); ++a) {
+      if (data.stride[a] > own[a]) {
+        items[n].reject("window", fmt::format("[{}] is smaller than data.stride [{}]",
+                                              fmt::join(own, ", "), fmt::join(data.stride, ", ")));
+      }
+    }
+  }
+}
+
 void read_window(const Settings& s, DataRecipe& data) {
   data.window = s.integers("window", {});
   if (data.window.empty())
@@ -108,12 +139,7 @@ void read_window(const Settings& s, DataRecipe& data) {
     s.reject("window",
              fmt::format("must have 2 or 3 extents, found [{}]", fmt::join(data.window, ", ")));
   }
-  for (const int64_t extent : data.window) {
-    if (extent < 1 || extent > kLargestExtent) {
-      s.reject("window", fmt::format("extents must be between 1 and {}, found [{}]", kLargestExtent,
-                                     fmt::join(data.window, ", ")));
-    }
-  }
+  check_extents(s, data.window);
   data.stride = s.integers("stride", {});
   if (!data.stride.empty() && data.stride.size() != data.window.size()) {
     s.reject("stride", fmt::format("must have as many extents as the window [{}], found [{}]",
@@ -126,6 +152,7 @@ void read_window(const Settings& s, DataRecipe& data) {
                            fmt::join(data.window, ", "), fmt::join(data.stride, ", ")));
     }
   }
+  check_own_windows(s, data);
 }
 
 DataRecipe read_data(const Settings& s) {
@@ -274,6 +301,20 @@ CheckpointRecipe read_checkpoint(const Settings& s, const std::string& run_folde
   return c;
 }
 
+void check_patch(const Settings& model, const std::vector<int64_t>& window, const std::string& of) {
+  const auto patch = model.integers("patch", {});
+  if (patch.size() != window.size()) {
+    model.reject("patch", fmt::format("must have as many extents as {} [{}], found [{}]", of,
+                                      fmt::join(window, ", "), fmt::join(patch, ", ")));
+  }
+  for (size_t a = 0; a < patch.size(); ++a) {
+    if (patch[a] < 1 || window[a] % patch[a] != 0) {
+      model.reject("patch", fmt::format("must divide {} [{}] on each axis, found [{}]", of,
+                                        fmt::join(window, ", "), fmt::join(patch, ", ")));
+    }
+  }
+}
+
 /// The model's own keys are its factory's; what the data decides is checked here, where the lines
 /// are known.
 void fit_model_to_window(Settings& model, const DataRecipe& data) {
@@ -292,16 +333,22 @@ void fit_model_to_window(Settings& model, const DataRecipe& data) {
                     fmt::join(window, ", "), fmt::join(data.window, ", ")));
   }
   if (!model.has("patch")) return;
-  const auto patch = model.integers("patch", {});
-  if (patch.size() != window.size()) {
-    model.reject("patch", fmt::format("must have as many extents as data.window [{}], found [{}]",
-                                      fmt::join(window, ", "), fmt::join(patch, ", ")));
+  check_patch(model, window, "data.window");
+  for (size_t n = 0; n < data.volumes.size(); ++n) {
+    check_patch(model, data.window_of(n), fmt::format("data.volumes[{}].window", n));
   }
-  for (size_t a = 0; a < patch.size(); ++a) {
-    if (patch[a] < 1 || window[a] % patch[a] != 0) {
-      model.reject("patch", fmt::format("must divide data.window [{}] on each axis, found [{}]",
-                                        fmt::join(window, ", "), fmt::join(patch, ", ")));
-    }
+}
+
+/// Windows of several shapes do not stack into one tensor.
+void fit_micro_batch_to_windows(const Settings& settings, const Recipe& r) {
+  if (r.train.micro_batch == 1) return;
+  for (size_t n = 0; n < r.data.volumes.size(); ++n) {
+    if (r.data.window_of(n) == r.data.window_of(0)) continue;
+    settings.section("train").reject(
+        "micro_batch",
+        fmt::format("must be 1 where the windows of volumes differ ([{}] and [{}]), found {}",
+                    fmt::join(r.data.window_of(0), ", "), fmt::join(r.data.window_of(n), ", "),
+                    r.train.micro_batch));
   }
 }
 
@@ -358,6 +405,7 @@ Recipe Recipe::read(const Settings& settings, const std::string& default_name, c
                     "this build has no CUDA; use 'cpu', or build against a libtorch that has it");
   }
   fit_model_to_window(r.model, r.data);
+  fit_micro_batch_to_windows(settings, r);
   return r;
 }
 
@@ -367,6 +415,7 @@ std::string Recipe::digest() const {
   for (const VolumeRecipe& v : data.volumes) {
     text +=
         fmt::format("volume {} {} {}\n", fs::path(v.uri).filename().string(), v.variable, v.weight);
+    if (!v.window.empty()) text += fmt::format("its window {}\n", fmt::join(v.window, "x"));
   }
   text +=
       fmt::format("window {} stride {} sections {} validation {} dead {} clip {} working set {}\n",

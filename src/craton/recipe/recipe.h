@@ -17,6 +17,7 @@ struct VolumeRecipe {
   std::string uri;       ///< "s3://...", "file://..." or an absolute path
   std::string variable;  ///< array of the store; empty: its default
   double weight = 0;     ///< share of the samples; 0 for all volumes: by their number of windows
+  std::vector<int64_t> window;  ///< samples per axis, of this volume; empty: data.window
 };
 
 struct AugmentRecipe {
@@ -38,6 +39,10 @@ struct DataRecipe {
   uint64_t prefetch_bytes = 1024u << 20;  ///< decoded chunks and finished windows of a worker
   int64_t loader_threads = 1;
   AugmentRecipe augment;
+  /// The window of volume `index`.
+  const std::vector<int64_t>& window_of(size_t index) const {
+    return volumes[index].window.empty() ? window : volumes[index].window;
+  }
 };
 
 struct OptimizerRecipe {

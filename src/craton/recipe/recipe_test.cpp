@@ -111,6 +111,16 @@ TEST(Recipe, ImpossibleCombinationsAreErrors) {
       {{"data.volumes=[]"}, "data.volumes: is empty"},
       {{"data.volumes=[{weight: 1}]"}, "data.volumes[0].uri: is needed"},
       {{"data.volumes=[{uri: a, weight: 1}, {uri: b}]"}, "1 of 2 volumes have a weight"},
+      {{"data.volumes.0.window=[8, 8]"},
+       "data.volumes[0].window: must have as many extents as data.window [32, 64, 64]"},
+      {{"data.volumes.0.window=[0, 8, 8]"}, "data.volumes[0].window: extents must be between 1"},
+      {{"data.volumes.0.window=[8, 8, 8]", "data.stride=[8, 8, 9]"},
+       "data.volumes[0].window: [8, 8, 8] is smaller than data.stride [8, 8, 9]"},
+      {{"data.volumes=[{uri: a}, {uri: b, window: [8, 8, 8]}]"},
+       "train.micro_batch: must be 1 where the windows of volumes differ ([32, 64, 64] and [8, 8, "
+       "8]), found 2"},
+      {{"data.volumes.0.window=[16, 64, 68]", "model.patch=[8, 8, 8]"},
+       "must divide data.volumes[0].window [16, 64, 68] on each axis"},
       {{"data.prefetch_bytes=10"}, "must be at least 1MiB"},
       {{"data.validation_fraction=1"}, "must be between 0 and 0.9"},
       {{"data.augment.gain=1"}, "data.augment.gain: must be between 0 and 0.99"},
@@ -204,7 +214,8 @@ TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
        {"seed=8", "threads=2", "kernels=native", "train.steps=51", "train.micro_batch=4",
         "train.optimizer.lr=0.1", "model.dim=64", "data.volumes.0.uri=b.mdio",
         "data.augment.noise=0.1", "train.clip_norm=2", "data.window=[32, 64, 32]",
-        "data.working_set_bytes=64MiB", "train.schedule.warmup_steps=2"}) {
+        "data.volumes.0.window=[32, 64, 32]", "data.working_set_bytes=64MiB",
+        "train.schedule.warmup_steps=2"}) {
     EXPECT_NE(read({other}).digest(), digest) << other;
   }
 }

@@ -29,9 +29,16 @@ volume::SamplerSettings sampler_settings(const recipe::Recipe& recipe) {
 std::vector<volume::SampledVolume> open_volumes(const recipe::Recipe& recipe) {
   std::vector<volume::SampledVolume> volumes;
   for (const auto& entry : recipe.data.volumes) {
-    volumes.push_back({volume::open_volume(entry.uri, entry.variable), entry.weight});
+    volumes.push_back({volume::open_volume(entry.uri, entry.variable), entry.weight, entry.window});
   }
   return volumes;
+}
+
+/// Uninitialised [rows, window...].
+torch::Tensor empty_batch(int64_t rows, const volume::WindowSpec& window) {
+  std::vector<int64_t> shape = window.window_shape();
+  shape.insert(shape.begin(), rows);
+  return torch::empty(shape, torch::kFloat32);
 }
 
 }  // namespace
@@ -44,19 +51,14 @@ TrainingData::TrainingData(const recipe::Recipe& recipe)
           sampler_, volume::LoaderSettings{static_cast<size_t>(recipe.data.loader_threads),
                                            recipe.data.prefetch_bytes})) {}
 
-torch::Tensor TrainingData::empty_batch(int64_t rows) const {
-  std::vector<int64_t> shape = {rows};
-  shape.insert(shape.end(), recipe_.data.window.begin(), recipe_.data.window.end());
-  return torch::empty(shape, torch::kFloat32);  // [batch, window...]
-}
-
 model::Batch TrainingData::micro_batch(Step step, int32_t m) {
   const int64_t rows = recipe_.train.micro_batch;
   const int64_t first = (step.value() - 1) * recipe_.train.global_batch + m * rows;
   model::Batch batch;
   batch.seed = recipe_.seed;
-  batch.input = empty_batch(rows);
-  const auto elements = static_cast<size_t>(sampler_->window_elements());
+  const volume::WindowSpec window = sampler_->locate(first);
+  batch.input = empty_batch(rows, window);
+  const auto elements = static_cast<size_t>(window.elements());
   for (int64_t i = 0; i < rows; ++i) {
     batch.sample_numbers.push_back(first + i);
     loader_->take(first + i,
@@ -69,12 +71,13 @@ model::Batch TrainingData::validation(int64_t index) {
   model::Batch batch;
   batch.seed = recipe_.seed;
   batch.training = false;
-  batch.input = empty_batch(1);
+  const volume::WindowSpec window = sampler_->locate_validation(index);
+  batch.input = empty_batch(1, window);
   // Numbers past all training samples: the masks of validation windows are their own, and the same
   // in every job of a seed.
   batch.sample_numbers = {kFirstValidationNumber + index};
-  loader_->take_validation(
-      index, {batch.input.data_ptr<float>(), static_cast<size_t>(sampler_->window_elements())});
+  loader_->take_validation(index,
+                           {batch.input.data_ptr<float>(), static_cast<size_t>(window.elements())});
   return batch;
 }
 

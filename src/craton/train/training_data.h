@@ -16,7 +16,7 @@ class TrainingData {
   explicit TrainingData(const recipe::Recipe& recipe);
 
   /// Samples (step-1) * global_batch + micro_batch * m ..., in order; as model::Batch with input
-  /// [micro_batch, window...].
+  /// [micro_batch, window...]. Where volumes have windows of their own, micro_batch is 1.
   model::Batch micro_batch(Step step, int32_t m);
   /// One validation window, as a batch of one.
   model::Batch validation(int64_t index);
@@ -31,7 +31,6 @@ class TrainingData {
   double seconds_waited() const { return loader_->metrics().seconds_waited; }
 
  private:
-  torch::Tensor empty_batch(int64_t rows) const;
   const recipe::Recipe recipe_;
   std::shared_ptr<const volume::WindowSampler> sampler_;
   std::unique_ptr<volume::WindowLoader> loader_;

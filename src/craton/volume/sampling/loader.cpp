@@ -35,7 +35,7 @@ Division divide(const WindowSampler& sampler, const LoaderSettings& settings) {
     for (const int64_t n : sampler.volume(v).info().chunk_shape) bytes *= static_cast<uint64_t>(n);
     chunk = std::max(chunk, bytes);
   }
-  const uint64_t window = static_cast<uint64_t>(sampler.window_elements()) * sizeof(float);
+  const uint64_t window = static_cast<uint64_t>(sampler.largest_window()) * sizeof(float);
   const uint64_t threads = settings.threads;
   const uint64_t least = (threads + 1) * chunk + threads * window;
   if (settings.budget_bytes < least) {
@@ -66,11 +66,12 @@ struct WindowLoader::State {
   State(std::shared_ptr<const WindowSampler> s, const LoaderSettings& settings)
       : sampler(std::move(s)),
         division(divide(*sampler, settings)),
-        window_bytes(static_cast<uint64_t>(sampler->window_elements()) * sizeof(float)),
+        window_bytes(static_cast<uint64_t>(sampler->largest_window()) * sizeof(float)),
         cache(division.chunk_bytes, bytes) {}
 
   void work();
   void make(const WindowSpec& spec, std::span<float> out) {
+    CRATON_CHECK(out.size() == static_cast<size_t>(spec.elements()));
     assemble_window(spec, sampler->volume(spec.volume), sampler->normalisation(spec.volume), cache,
                     out);
   }
@@ -114,8 +115,9 @@ void WindowLoader::State::work() {
     std::vector<float> samples;
     std::exception_ptr error;
     try {
-      samples.resize(static_cast<size_t>(sampler->window_elements()));
-      make(sampler->locate(number), samples);
+      const WindowSpec spec = sampler->locate(number);
+      samples.resize(static_cast<size_t>(spec.elements()));
+      make(spec, samples);
     } catch (...) {
       error = std::current_exception();
     }
@@ -165,6 +167,7 @@ void WindowLoader::State::take(int64_t number, std::span<float> out) {
   } else {
     ++windows_ready;
   }
+  CRATON_CHECK(out.size() == slot.samples.size());
   slot.stage = Slot::Stage::kTaking;  // its room stays taken until it is copied
   lock.unlock();
   std::memcpy(out.data(), slot.samples.data(), out.size_bytes());
@@ -213,13 +216,11 @@ void WindowLoader::expect(const std::vector<int64_t>& sample_numbers) {
 }
 
 void WindowLoader::take(int64_t sample_number, std::span<float> out) {
-  CRATON_CHECK(sample_number >= 0 &&
-               out.size() == static_cast<size_t>(sampler().window_elements()));
+  CRATON_CHECK(sample_number >= 0);
   state_->take(sample_number, out);
 }
 
 void WindowLoader::take_validation(int64_t index, std::span<float> out) {
-  CRATON_CHECK(out.size() == static_cast<size_t>(sampler().window_elements()));
   const auto since = Clock::now();
   state_->make(sampler().locate_validation(index), out);
   const std::lock_guard lock(state_->mutex);

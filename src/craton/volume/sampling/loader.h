@@ -47,8 +47,8 @@ class WindowLoader {
   /// than the budget: work stops at the budget and goes on as windows are taken.
   void expect(const std::vector<int64_t>& sample_numbers);
 
-  /// Fills `out` (sampler().window_elements() floats, C order of the window's axes). Blocks until
-  /// the window is there; a window that nobody works on is assembled by the caller.
+  /// Fills `out` (locate(sample_number).elements() floats, C order of the window's axes). Blocks
+  /// until the window is there; a window that nobody works on is assembled by the caller.
   void take(int64_t sample_number, std::span<float> out);
 
   /// Validation window `index`, without augmentation.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "craton/base/error.h"
@@ -48,7 +49,7 @@ std::shared_ptr<WindowSampler> sampler_of(std::shared_ptr<const Volume> volume, 
 }
 
 std::vector<float> take(WindowLoader& loader, int64_t number) {
-  std::vector<float> out(static_cast<size_t>(loader.sampler().window_elements()), -1);
+  std::vector<float> out(static_cast<size_t>(loader.sampler().largest_window()), -1);
   loader.take(number, out);
   return out;
 }
@@ -92,7 +93,7 @@ TEST(Loader, GivesTheSamplesThatTheSpecNames) {
         ASSERT_EQ(take(loader, n), expected(w, *volume, window));
       }
       EXPECT_EQ(flips, !augmented ? 0u : window.size() == 3 ? 3u : 1u);
-      std::vector<float> held(static_cast<size_t>(sampler->window_elements()));
+      std::vector<float> held(static_cast<size_t>(sampler->largest_window()));
       loader.take_validation(2, held);
       EXPECT_EQ(held, expected(sampler->locate_validation(2), *volume, window));
     }
@@ -102,6 +103,33 @@ TEST(Loader, GivesTheSamplesThatTheSpecNames) {
   WindowLoader loader(sampler, {.threads = 0, .budget_bytes = 1 << 20});
   for (int64_t n = 0; n < 20; ++n)
     ASSERT_EQ(take(loader, n), expected(sampler->locate(n), *line, {30, 20}));
+}
+
+TEST(Loader, EachVolumeMayHaveAWindowOfItsOwn) {
+  const auto wide = addressed({100, 90}, {32, 64}), narrow = addressed({20, 70}, {16, 32});
+  const auto sampler = std::make_shared<WindowSampler>(
+      std::vector<SampledVolume>{{wide}, {narrow, 0, {12, 8}}}, plain({30, 20}));
+  EXPECT_EQ(sampler->largest_window(), 600);
+  WindowLoader loader(sampler, {.threads = 1, .budget_bytes = 1 << 20});
+  std::vector<int64_t> numbers(60);
+  for (size_t n = 0; n < numbers.size(); ++n) numbers[n] = static_cast<int64_t>(n);
+  loader.expect(numbers);
+  std::set<Shape> seen;
+  for (const int64_t n : numbers) {
+    const WindowSpec w = sampler->locate(n);
+    const Shape window = w.volume == 0 ? Shape{30, 20} : Shape{12, 8};
+    seen.insert(w.window_shape());
+    ASSERT_EQ(w.window_shape(), window);
+    std::vector<float> out(static_cast<size_t>(w.elements()));
+    loader.take(n, out);
+    ASSERT_EQ(out, expected(w, sampler->volume(w.volume), window)) << n;
+  }
+  EXPECT_EQ(seen.size(), 2u);
+  bool both[2] = {};
+  for (int64_t k = 0; k < sampler->validation_size(); ++k)
+    both[sampler->locate_validation(k).volume] = true;
+  EXPECT_TRUE(both[0] && both[1]);
+  EXPECT_THROW(WindowSampler({{narrow, 0, {12}}}, plain({30, 20})), Error);
 }
 
 TEST(Loader, NormalisesClipsAndKeepsDeadTracesAtZero) {
@@ -196,7 +224,7 @@ TEST(Loader, FetchesAChunkAboutOncePerPass) {
   const auto sampler = sampler_of(volume, s);
   WindowLoader loader(sampler, {.threads = 1, .budget_bytes = s.working_set_bytes + (64 << 10)});
   int64_t number = 0;
-  std::vector<float> out(static_cast<size_t>(sampler->window_elements()));
+  std::vector<float> out(static_cast<size_t>(sampler->largest_window()));
   for (int64_t pass = 0; pass < 2; ++pass) {
     const int64_t before = volume->chunk_reads();
     for (const int64_t end = number + sampler->windows_per_pass(0, pass); number < end; ++number) {

@@ -55,22 +55,23 @@ void check_settings(const SamplerSettings& s) {
   }
 }
 
-// The ways in which the window lies in a volume of this rank.
-std::vector<Orientation> orientations_for(const SamplerSettings& s, size_t rank) {
+// The ways in which a window lies in a volume of this rank.
+std::vector<Orientation> orientations_for(const SamplerSettings& s,
+                                          const std::vector<int64_t>& window, size_t rank) {
   std::vector<int64_t> stride = s.stride;
   if (stride.empty()) {
-    for (const int64_t n : s.window) stride.push_back(std::max<int64_t>(1, n / 2));
+    for (const int64_t n : window) stride.push_back(std::max<int64_t>(1, n / 2));
   }
-  if (s.window.size() == rank) {
-    Orientation o{{}, s.window, stride};
+  if (window.size() == rank) {
+    Orientation o{{}, window, stride};
     for (size_t d = 0; d < rank; ++d) o.axes.push_back(static_cast<int32_t>(d));
     return {o};
   }
   std::vector<Orientation> both;
   if (s.sections != "crossline")
-    both.push_back({{1, 2}, {1, s.window[0], s.window[1]}, {1, stride[0], stride[1]}});
+    both.push_back({{1, 2}, {1, window[0], window[1]}, {1, stride[0], stride[1]}});
   if (s.sections != "inline")
-    both.push_back({{0, 2}, {s.window[0], 1, s.window[1]}, {stride[0], 1, stride[1]}});
+    both.push_back({{0, 2}, {window[0], 1, window[1]}, {stride[0], 1, stride[1]}});
   return both;
 }
 
@@ -79,25 +80,26 @@ std::string name_of(const Volume& volume) {
 }
 
 // The orientations that fit; Error when none does.
-std::vector<Orientation> fitting(const SamplerSettings& s, const Volume& volume) {
+std::vector<Orientation> fitting(const SamplerSettings& s, const std::vector<int64_t>& window,
+                                 const Volume& volume) {
   const std::vector<int64_t> shape = volume.info().shape();
-  if (shape.size() < s.window.size() || shape.size() > 3) {
+  if (shape.size() < window.size() || shape.size() > 3) {
     fail(ErrorCode::kInvalidArgument,
          "volume {} has {} axes; a window of {} needs a volume of {}; leave the volume out or "
          "change `window`",
-         name_of(volume), shape.size(), times(s.window),
-         s.window.size() == 3 ? "3 axes" : "2 or 3 axes");
+         name_of(volume), shape.size(), times(window),
+         window.size() == 3 ? "3 axes" : "2 or 3 axes");
   }
   const Box all{std::vector<int64_t>(shape.size(), 0), shape};
   std::vector<Orientation> out;
-  for (const Orientation& o : orientations_for(s, shape.size())) {
+  for (const Orientation& o : orientations_for(s, window, shape.size())) {
     if (fits(o, all)) out.push_back(o);
   }
   if (out.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "a window of {} does not fit into volume {} of shape {}; make `window` at most that large "
          "or leave the volume out",
-         times(s.window), name_of(volume), times(shape));
+         times(window), name_of(volume), times(shape));
   }
   return out;
 }
@@ -160,9 +162,37 @@ void add_validation(const Box& box, const Orientation& o, const DeadMap& dead, d
 
 }  // namespace
 
+std::vector<int64_t> WindowSpec::window_shape() const {
+  std::vector<int64_t> extents;
+  for (const int32_t axis : axes) extents.push_back(shape[static_cast<size_t>(axis)]);
+  return extents;
+}
+
+int64_t WindowSpec::elements() const {
+  int64_t n = 1;
+  for (const int64_t extent : shape) n *= extent;
+  return n;
+}
+
 WindowSampler::WindowSampler(std::vector<SampledVolume> volumes, SamplerSettings settings)
     : volumes_(std::move(volumes)), settings_(std::move(settings)) {
   check_settings(settings_);
+  check_volumes();
+  std::vector<double> weights;
+  for (size_t n = 0; n < volumes_.size(); ++n) {
+    plans_.push_back(make_plan(n));
+    weights.push_back(volumes_[n].weight > 0
+                          ? volumes_[n].weight
+                          : static_cast<double>(plans_.back()->passes.windows_of_two()));
+  }
+  quotas_ = quotas_for(weights);
+  take_turns();
+  choose_validation();
+}
+
+WindowSampler::~WindowSampler() = default;
+
+void WindowSampler::check_volumes() const {
   if (volumes_.empty()) fail(ErrorCode::kInvalidArgument, "no volume to take windows from");
   if (volumes_.size() > kPeriod / 4) {
     fail(ErrorCode::kInvalidArgument, "{} volumes; at most {} can be mixed", volumes_.size(),
@@ -174,6 +204,13 @@ WindowSampler::WindowSampler(std::vector<SampledVolume> volumes, SamplerSettings
       fail(ErrorCode::kInvalidArgument, "weight: {} for volume {}; expected a positive number",
            v.weight, name_of(*v.volume));
     }
+    if (!v.window.empty() && v.window.size() != settings_.window.size()) {
+      fail(ErrorCode::kInvalidArgument, "window: {} for volume {}; expected {} numbers",
+           times(v.window), name_of(*v.volume), settings_.window.size());
+    }
+    for (const int64_t n : v.window) {
+      if (n < 1) fail(ErrorCode::kInvalidArgument, "window: {} is no number of samples", n);
+    }
     weighted += v.weight > 0;
   }
   if (weighted != 0 && weighted != volumes_.size()) {
@@ -181,51 +218,46 @@ WindowSampler::WindowSampler(std::vector<SampledVolume> volumes, SamplerSettings
          "{} of {} volumes have a weight; give one to all of them or to none", weighted,
          volumes_.size());
   }
-  // Half of the working set is in use while the next part arrives.
-  const uint64_t group_bytes = settings_.working_set_bytes / 2 / volumes_.size();
-  std::vector<double> weights;
-  for (size_t n = 0; n < volumes_.size(); ++n) {
-    const Volume& v = *volumes_[n].volume;
-    const auto number = static_cast<int32_t>(n);
-    const std::vector<int64_t> shape = v.info().shape();
-    std::vector<Orientation> orientations = fitting(settings_, v);
-    DeadMap dead(v.live(), std::span(shape).first(shape.size() - 1));
-    Split split = split_space(shape, orientations,
-                              settings_.validation_count > 0 ? settings_.validation_fraction : 0);
-    std::vector<WindowSpec> validation;
-    for (const Box& box : split.validation) {
-      for (const Orientation& o : orientations)
-        add_validation(box, o, dead, settings_.dead_fraction_limit, number, validation);
-    }
-    if (split.validation.empty() && settings_.validation_fraction > 0 &&
-        settings_.validation_count > 0) {
-      log_warning(
-          "volume {} of shape {} has no room for a validation window of {} beside training "
-          "windows: all of it is for training",
-          name_of(v), times(shape), times(settings_.window));
-    }
-    plans_.push_back(std::unique_ptr<const Plan>(
-        new Plan{normalisation_of(v, settings_.clip_deviations), dead, split,
-                 PassPlan(shape, v.info().chunk_shape, orientations, split, dead,
-                          settings_.dead_fraction_limit, group_bytes, settings_.seed,
-                          static_cast<uint32_t>(n)),
-                 std::move(validation)}));
-    const PassPlan& passes = plans_.back()->passes;
-    if (passes.windows(0) == 0 || passes.windows(1) == 0) {
-      fail(ErrorCode::kInvalidArgument,
-           "volume {} has no window of {} with at most {:.0f} % dead traces; raise the dead "
-           "fraction limit or leave the volume out",
-           name_of(v), times(settings_.window), settings_.dead_fraction_limit * 100);
-    }
-    weights.push_back(weighted > 0 ? volumes_[n].weight
-                                   : static_cast<double>(passes.windows_of_two()));
-  }
-  quotas_ = quotas_for(weights);
-  take_turns();
-  choose_validation();
 }
 
-WindowSampler::~WindowSampler() = default;
+std::unique_ptr<const WindowSampler::Plan> WindowSampler::make_plan(size_t number) const {
+  const Volume& v = *volumes_[number].volume;
+  const std::vector<int64_t>& window = window_of(volumes_[number]);
+  const std::vector<int64_t> shape = v.info().shape();
+  const std::vector<Orientation> orientations = fitting(settings_, window, v);
+  DeadMap dead(v.live(), std::span(shape).first(shape.size() - 1));
+  Split split = split_space(shape, orientations,
+                            settings_.validation_count > 0 ? settings_.validation_fraction : 0);
+  std::vector<WindowSpec> validation;
+  for (const Box& box : split.validation) {
+    for (const Orientation& o : orientations) {
+      add_validation(box, o, dead, settings_.dead_fraction_limit, static_cast<int32_t>(number),
+                     validation);
+    }
+  }
+  if (split.validation.empty() && settings_.validation_fraction > 0 &&
+      settings_.validation_count > 0) {
+    log_warning(
+        "volume {} of shape {} has no room for a validation window of {} beside training "
+        "windows: all of it is for training",
+        name_of(v), times(shape), times(window));
+  }
+  // Half of the working set is in use while the next part arrives.
+  const uint64_t group_bytes = settings_.working_set_bytes / 2 / volumes_.size();
+  auto plan = std::unique_ptr<const Plan>(
+      new Plan{normalisation_of(v, settings_.clip_deviations), dead, split,
+               PassPlan(shape, v.info().chunk_shape, orientations, split, dead,
+                        settings_.dead_fraction_limit, group_bytes, settings_.seed,
+                        static_cast<uint32_t>(number)),
+               std::move(validation)});
+  if (plan->passes.windows(0) == 0 || plan->passes.windows(1) == 0) {
+    fail(ErrorCode::kInvalidArgument,
+         "volume {} has no window of {} with at most {:.0f} % dead traces; raise the dead "
+         "fraction limit or leave the volume out",
+         name_of(v), times(window), settings_.dead_fraction_limit * 100);
+  }
+  return plan;
+}
 
 void WindowSampler::take_turns() {
   const Permutation shuffle(kPeriod,
@@ -263,10 +295,14 @@ const Normalisation& WindowSampler::normalisation(int32_t index) const {
   return plans_[static_cast<size_t>(index)]->normalisation;
 }
 
-int64_t WindowSampler::window_elements() const {
-  int64_t n = 1;
-  for (const int64_t w : settings_.window) n *= w;
-  return n;
+int64_t WindowSampler::largest_window() const {
+  int64_t largest = 0;
+  for (const SampledVolume& v : volumes_) {
+    int64_t n = 1;
+    for (const int64_t extent : window_of(v)) n *= extent;
+    largest = std::max(largest, n);
+  }
+  return largest;
 }
 
 WindowSpec WindowSampler::locate(int64_t sample_number) const {
@@ -357,6 +393,7 @@ std::string WindowSampler::describe() const {
   for (size_t n = 0; n < volumes_.size(); ++n) {
     text += fmt::format("{} {} {:.1f} %", n == 0 ? ";" : ",", volumes_[n].volume->info().name,
                         100 * share(static_cast<int32_t>(n)));
+    if (!volumes_[n].window.empty()) text += fmt::format(" in {}", times(volumes_[n].window));
   }
   return text;
 }

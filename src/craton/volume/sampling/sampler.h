@@ -24,6 +24,7 @@ struct SampledVolume {
   std::shared_ptr<const Volume> volume;
   double weight =
       0;  ///< share of the samples among the volumes; 0 for all volumes: by their number of windows
+  std::vector<int64_t> window = {};  ///< of this volume; empty: that of the settings
 };
 
 /// All of it is part of the recipe: two jobs with the same settings and seed see the same samples.
@@ -55,6 +56,10 @@ struct WindowSpec {
   float noise = 0;              ///< standard deviation of the added noise
   uint64_t noise_seed = 0;
   bool operator==(const WindowSpec&) const = default;
+
+  /// Samples per window axis, and of the whole window.
+  std::vector<int64_t> window_shape() const;
+  int64_t elements() const;
 };
 
 /// Sample number -> window, by arithmetic: whoever asks, in any order, on any thread, gets the same
@@ -83,8 +88,8 @@ class WindowSampler {
   const Volume& volume(int32_t index) const { return *volumes_[static_cast<size_t>(index)].volume; }
   const Normalisation& normalisation(int32_t index) const;
 
-  /// product(window).
-  int64_t window_elements() const;
+  /// Samples of the largest window of all volumes.
+  int64_t largest_window() const;
 
   /// Any sample number from 0 up; thread-safe.
   WindowSpec locate(int64_t sample_number) const;
@@ -107,6 +112,11 @@ class WindowSampler {
 
  private:
   struct Plan;  // of one volume
+  const std::vector<int64_t>& window_of(const SampledVolume& v) const {
+    return v.window.empty() ? settings_.window : v.window;
+  }
+  void check_volumes() const;
+  std::unique_ptr<const Plan> make_plan(size_t number) const;
   void take_turns();
   void choose_validation();
   void place(std::span<const int64_t> begin, std::span<const int64_t> size, const DeadMap& dead,
