@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "craton/base/check.h"
 #include "craton/base/error.h"
@@ -77,6 +78,12 @@ std::vector<Orientation> orientations_for(const SamplerSettings& s,
 
 std::string name_of(const Volume& volume) {
   return fmt::format("{} ({})", volume.info().name, volume.info().uri);
+}
+
+// The last part of where it lies: names in stores are those of templates.
+std::string short_name(const Volume& volume) {
+  const std::string stem = std::filesystem::path(volume.info().uri).stem().string();
+  return stem.empty() ? volume.info().name : stem;
 }
 
 // The orientations that fit; Error when none does.
@@ -391,7 +398,7 @@ std::string WindowSampler::describe() const {
                   volumes_.size(), volumes_.size() == 1 ? "" : "s", validation_size());
   if (volumes_.size() == 1) return text;
   for (size_t n = 0; n < volumes_.size(); ++n) {
-    text += fmt::format("{} {} {:.1f} %", n == 0 ? ";" : ",", volumes_[n].volume->info().name,
+    text += fmt::format("{} {} {:.1f} %", n == 0 ? ";" : ",", short_name(*volumes_[n].volume),
                         100 * share(static_cast<int32_t>(n)));
     if (!volumes_[n].window.empty()) text += fmt::format(" in {}", times(volumes_[n].window));
   }
