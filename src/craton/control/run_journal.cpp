@@ -106,7 +106,8 @@ void RunJournal::on_checkpoint(const std::vector<protocol::CheckpointPart>& part
   manifest.generation = first.generation;
   manifest.recipe_digest = recipe_.digest();
   for (const auto& parameter : first.parameters)
-    manifest.parameters.push_back({parameter.name, parameter.shape});
+    manifest.parameters.push_back(
+        {parameter.name, parameter.shape, parameter.dtype, parameter.trained});
   const fs::path root = recipe_.checkpoint.path;
   const fs::path folder = checkpoint::commit(
       root, checkpoint::staging_folder(root, first.step, first.generation), first.world_size,

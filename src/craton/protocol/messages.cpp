@@ -50,6 +50,8 @@ void fill(wire::CheckpointPart& to, const CheckpointPart& m) {
     auto* p = to.add_parameters();
     p->set_name(parameter.name);
     for (int64_t n : parameter.shape) p->add_shape(n);
+    p->set_dtype(parameter.dtype);
+    p->set_fixed(!parameter.trained);
   }
 }
 
@@ -57,7 +59,8 @@ CheckpointPart read(const wire::CheckpointPart& from) {
   CheckpointPart m{from.step(), from.updates(),    from.generation(),
                    from.rank(), from.world_size(), {}};
   for (const auto& p : from.parameters())
-    m.parameters.push_back({p.name(), {p.shape().begin(), p.shape().end()}});
+    m.parameters.push_back(
+        {p.name(), {p.shape().begin(), p.shape().end()}, p.dtype(), !p.fixed()});
   return m;
 }
 

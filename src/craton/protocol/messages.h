@@ -55,6 +55,8 @@ struct StepDone {
 struct SavedParameter {
   std::string name;
   std::vector<int64_t> shape;
+  std::string dtype = "F32";
+  bool trained = true;  ///< false: frozen, or a buffer
 };
 
 /// A worker's part of the checkpoint of `step` is on disk.

@@ -71,9 +71,12 @@ TEST(Messages, HelloAndPartsComeBackEqual) {
   EXPECT_EQ(hello.worker, worker(9));
   EXPECT_EQ(parse_address(hello.worker.address).tcp_port, 4711);
   const CheckpointPart part =
-      round_trip(CheckpointPart{4, 3, 2, 1, 5, {{"a.weight", {3, 4}}, {"scalar", {}}}});
+      round_trip(CheckpointPart{4, 3, 2, 1, 5, {{"a.weight", {3, 4}}, {"count", {}, "I64", false}}});
   ASSERT_EQ(part.parameters.size(), 2u);
   EXPECT_EQ(part.parameters[0].shape, (std::vector<int64_t>{3, 4}));
+  EXPECT_TRUE(part.parameters[0].trained);
+  EXPECT_EQ(part.parameters[1].dtype, "I64");
+  EXPECT_FALSE(part.parameters[1].trained);
 }
 
 TEST(Messages, TheLogComesBackEqual) {

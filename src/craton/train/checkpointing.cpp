@@ -10,10 +10,57 @@
 namespace craton::train {
 namespace {
 
-std::vector<protocol::SavedParameter> saved_parameters(const parallel::FlatLayout& layout) {
+/// The safetensors name of an element type.
+std::string dtype_of(const torch::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case torch::kFloat:
+      return "F32";
+    case torch::kDouble:
+      return "F64";
+    case torch::kHalf:
+      return "F16";
+    case torch::kBFloat16:
+      return "BF16";
+    case torch::kLong:
+      return "I64";
+    case torch::kInt:
+      return "I32";
+    case torch::kShort:
+      return "I16";
+    case torch::kChar:
+      return "I8";
+    case torch::kByte:
+      return "U8";
+    case torch::kBool:
+      return "BOOL";
+    default:
+      fail(ErrorCode::kUnsupported, "a checkpoint cannot hold tensors of type {}",
+           c10::toString(tensor.scalar_type()));
+  }
+}
+
+std::vector<protocol::SavedParameter> saved_parameters(const Trainer& trainer) {
   std::vector<protocol::SavedParameter> out;
-  for (const auto& slot : layout.slots()) out.push_back({slot.name, slot.shape});
+  for (const auto& slot : trainer.layout().slots()) out.push_back({slot.name, slot.shape});
+  for (const auto& [name, tensor] : trainer.fixed())
+    out.push_back({name, tensor.sizes().vec(), dtype_of(tensor), false});
   return out;
+}
+
+/// Adds frozen parameters and buffers; `copies` holds their memory.
+void add_fixed(const Trainer& trainer, std::vector<torch::Tensor>& copies,
+               std::vector<checkpoint::ParameterState>& states) {
+  for (const auto& [name, tensor] : trainer.fixed()) {
+    copies.push_back(tensor.detach().contiguous());
+    states.push_back({name,
+                      tensor.sizes().vec(),
+                      dtype_of(tensor),
+                      {static_cast<const std::byte*>(copies.back().data_ptr()),
+                       static_cast<size_t>(copies.back().nbytes())},
+                      false,
+                      {},
+                      {}});
+  }
 }
 
 }  // namespace
@@ -41,7 +88,7 @@ void CheckpointSaver::save(comm::Communicator& communicator,
   part.generation = communicator.generation().value();
   part.rank = communicator.rank().value();
   part.world_size = assignment.world_size();
-  part.parameters = saved_parameters(trainer_.layout());
+  part.parameters = saved_parameters(trainer_);
   const auto staging = checkpoint::staging_folder(root_, part.step, part.generation);
   thread_ = std::thread([this, part, staging, tensors = std::move(tensors)] {
     try {
@@ -52,6 +99,8 @@ void CheckpointSaver::save(comm::Communicator& communicator,
         states.push_back({slot.name, slot.shape, "F32", std::as_bytes(std::span(tensor.parameter)),
                           true, tensor.exp_avg, tensor.exp_avg_sq});
       }
+      std::vector<torch::Tensor> copies;
+      if (part.rank == 0) add_fixed(trainer_, copies, states);
       checkpoint::write_part(staging, part.rank, part.world_size, states);
       CRATON_FAULT_POINT("checkpoint.between");
       announce_(part);

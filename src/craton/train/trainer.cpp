@@ -58,14 +58,18 @@ void Trainer::lay_out() {
   std::unordered_set<const void*> seen;  // a tied parameter has several names; the first one counts
   int64_t total = 0;
   for (const auto& item : model_->named_parameters()) {
-    if (!item.value().requires_grad() || !seen.insert(item.value().unsafeGetTensorImpl()).second)
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    if (!item.value().requires_grad()) {
+      fixed_.emplace_back(item.key(), item.value());
       continue;
+    }
     slots.push_back(
         {item.key(), item.value().sizes().vec(), 0, 0, model_->decays(item.key(), item.value())});
     parameters.push_back(item.value());
     total += item.value().numel();
   }
   if (total == 0) fail(ErrorCode::kInvalidArgument, "the model has no trainable parameter");
+  for (const auto& item : model_->named_buffers()) fixed_.emplace_back(item.key(), item.value());
   check_memory(recipe_, total);
   const parallel::FlatLayout layout(std::move(slots), static_cast<int>(recipe_.parallel.shards));
   state_ = std::make_unique<parallel::ShardedState>(layout, endpoint_);

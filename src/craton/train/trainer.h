@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "craton/comm/communicator.h"
@@ -41,6 +42,9 @@ class Trainer {
   TrainingData& data() { return data_; }
   parallel::ShardedState& state() { return *state_; }
   const parallel::FlatLayout& layout() const { return state_->layout(); }
+  /// What training does not change, by name: frozen parameters and buffers. Every worker has them
+  /// from the model's constructor; they are saved, not communicated.
+  const std::vector<std::pair<std::string, torch::Tensor>>& fixed() const { return fixed_; }
 
   struct Outcome {
     enum class Kind {
@@ -93,6 +97,7 @@ class Trainer {
   std::unique_ptr<parallel::ShardedState> state_;
   std::unique_ptr<parallel::GradientBuffers> gradients_;
   std::vector<std::unique_ptr<tensor::GradientHook>> hooks_;
+  std::vector<std::pair<std::string, torch::Tensor>> fixed_;
   CheckpointWriter save_;
   CheckpointReader load_;
   parallel::StepProgress progress_;
