@@ -20,9 +20,27 @@ auto with_key(const std::string& key, const F& body) {
   try {
     return body();
   } catch (Error& e) {
-    if (e.code() != ErrorCode::kCorrupt && e.code() != ErrorCode::kUnsupported) throw;
+    const bool from_decoding =
+        e.code() == ErrorCode::kCorrupt || e.code() == ErrorCode::kUnsupported;
+    if (!from_decoding || !e.context().empty()) throw;
     throw std::move(e.with("key", key));
   }
+}
+
+/// Calls decode(bytes). Bytes that turn out damaged are fetched once more, since a store that
+/// answers wrongly now and then is better asked again; a second failure carries the key.
+template <typename Decode, typename Refetch>
+auto decode_fetched(const std::string& key, std::span<const std::byte> bytes, const Decode& decode,
+                    const Refetch& refetch) {
+  return with_key(key, [&] {
+    try {
+      return decode(bytes);
+    } catch (const Error& e) {
+      if (e.code() != ErrorCode::kCorrupt) throw;
+    }
+    const Bytes again = refetch();
+    return decode(again);
+  });
 }
 
 /// Calls body(index) for all indexes from `first` to `last`, in C order.
@@ -74,26 +92,27 @@ std::shared_ptr<const ShardIndex> Array::shard_index(std::span<const int64_t> sh
   }
   const Sharding& sharding = *metadata_.codecs.sharding;
   const size_t size = shard_index_bytes(sharding, metadata_.object_shape);
-  std::optional<Bytes> bytes;
-  try {
-    bytes =
-        sharding.index_at_start ? store_->get_range(key, 0, size) : store_->get_suffix(key, size);
-  } catch (Error& e) {
-    if (e.code() != ErrorCode::kOutOfRange) throw;
-    throw Error(ErrorCode::kCorrupt,
-                fmt::format("a shard shorter than its index of {} bytes", size))
-        .with("key", key);
-  }
+  const auto fetch = [&]() -> std::optional<Bytes> {
+    try {
+      return sharding.index_at_start ? store_->get_range(key, 0, size)
+                                     : store_->get_suffix(key, size);
+    } catch (Error& e) {
+      if (e.code() != ErrorCode::kOutOfRange) throw;
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("a shard shorter than its index of {} bytes", size))
+          .with("key", key);
+    }
+  };
+  const auto decode = [&](std::span<const std::byte> encoded) {
+    if (encoded.size() != size)
+      fail(ErrorCode::kCorrupt, "a shard of {} bytes is shorter than its index of {}",
+           encoded.size(), size);
+    return std::make_shared<const ShardIndex>(
+        decode_shard_index(sharding, encoded, metadata_.object_shape, metadata_.type.size));
+  };
   std::shared_ptr<const ShardIndex> index;
-  if (bytes) {
-    index = with_key(key, [&] {
-      if (bytes->size() != size)
-        fail(ErrorCode::kCorrupt, "a shard of {} bytes is shorter than its index of {}",
-             bytes->size(), size);
-      return std::make_shared<const ShardIndex>(
-          decode_shard_index(sharding, *bytes, metadata_.object_shape, metadata_.type.size));
-    });
-  }
+  if (const auto bytes = fetch())
+    index = decode_fetched(key, *bytes, decode, [&] { return fetch().value_or(Bytes()); });
   std::lock_guard lock(cache_->mutex);
   const size_t entries = index ? index->entries.size() : 1;
   if (cache_->entries + entries > kCachedIndexEntries) {
@@ -132,13 +151,16 @@ Bytes Array::shard_range(const std::string& key, uint64_t offset, uint64_t lengt
   return std::move(*bytes);
 }
 
-void Array::decode_inner(const std::string& key, std::span<const std::byte> encoded,
-                         std::span<std::byte> out) const {
+void Array::decode_inner(const std::string& key, uint64_t offset,
+                         std::span<const std::byte> encoded, std::span<std::byte> out) const {
   const Sharding& sharding = *metadata_.codecs.sharding;
-  with_key(key, [&] {
-    decode_chunk(sharding.inner, encoded, sharding.chunk_shape, metadata_.type, metadata_.fill,
-                 out);
-  });
+  decode_fetched(
+      key, encoded,
+      [&](std::span<const std::byte> bytes) {
+        decode_chunk(sharding.inner, bytes, sharding.chunk_shape, metadata_.type, metadata_.fill,
+                     out);
+      },
+      [&] { return shard_range(key, offset, encoded.size()); });
 }
 
 bool Array::read_inner_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const {
@@ -149,8 +171,8 @@ bool Array::read_inner_chunk(std::span<const int64_t> chunk, std::span<std::byte
     return false;
   }
   const std::string key = object_key(place.shard);
-  decode_inner(key, shard_range(key, index->offset(place.number), index->length(place.number)),
-               out);
+  const uint64_t offset = index->offset(place.number);
+  decode_inner(key, offset, shard_range(key, offset, index->length(place.number)), out);
   return true;
 }
 
@@ -168,10 +190,13 @@ bool Array::read_chunk(std::span<const int64_t> chunk, std::span<std::byte> out)
     fill_elements(out, metadata_.fill);
     return false;
   }
-  with_key(key, [&] {
-    decode_chunk(metadata_.codecs, *bytes, metadata_.object_shape, metadata_.type, metadata_.fill,
-                 out);
-  });
+  decode_fetched(
+      key, *bytes,
+      [&](std::span<const std::byte> encoded) {
+        decode_chunk(metadata_.codecs, encoded, metadata_.object_shape, metadata_.type,
+                     metadata_.fill, out);
+      },
+      [&] { return store_->get(key).value_or(Bytes()); });
   return true;
 }
 
@@ -278,7 +303,8 @@ void Array::read_from_shard(const std::vector<int64_t>& shard,
     for (; begin < next; ++begin) {
       const Piece& piece = pieces[begin];
       const auto encoded = std::span(bytes).subspan(piece.offset - start, piece.length);
-      block.place(*piece.chunk, [&](std::span<std::byte> to) { decode_inner(key, encoded, to); });
+      block.place(*piece.chunk,
+                  [&](std::span<std::byte> to) { decode_inner(key, piece.offset, encoded, to); });
     }
   }
 }

@@ -19,7 +19,7 @@ namespace craton::volume::zarr {
 
 /// One Zarr array in a store. Reading is thread-safe; so is writing of different objects.
 /// Elements are little-endian bytes in C order. An absent object reads as the fill value; every
-/// other fault is an Error with the key.
+/// other fault is an Error with the key. Bytes that do not decode are fetched once more first.
 class Array {
  public:
   /// `path` is relative to the store, "" for an array at its root.
@@ -57,7 +57,7 @@ class Array {
   class Block;
   InnerPlace inner_place(std::span<const int64_t> chunk) const;
   Bytes shard_range(const std::string& key, uint64_t offset, uint64_t length) const;
-  void decode_inner(const std::string& key, std::span<const std::byte> encoded,
+  void decode_inner(const std::string& key, uint64_t offset, std::span<const std::byte> encoded,
                     std::span<std::byte> out) const;
   void read_from_shard(const std::vector<int64_t>& shard,
                        const std::vector<std::vector<int64_t>>& chunks, Block& block) const;

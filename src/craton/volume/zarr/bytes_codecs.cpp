@@ -214,13 +214,15 @@ void shuffle(In in, Out out, size_t element_size, bool forward) {
 }
 
 uint32_t fletcher32(In bytes) {
-  // HDF5's variant: big-endian 16-bit words, sums folded modulo 65535.
+  // HDF5's variant: big-endian 16-bit words, sums folded with end-around carry. Unlike a remainder,
+  // a fold of what is not zero is never zero.
+  const auto fold = [](uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   uint32_t low = 0, high = 0;
   for (size_t i = 0; i < bytes.size(); i += 2) {
     uint32_t word = std::to_integer<uint32_t>(bytes[i]) << 8;
     if (i + 1 < bytes.size()) word |= std::to_integer<uint32_t>(bytes[i + 1]);
-    low = (low + word) % 65535;
-    high = (high + low) % 65535;
+    low = fold(low + word);
+    high = fold(high + low);
   }
   return high << 16 | low;
 }

@@ -84,6 +84,14 @@ DataType parse_fields(const json& list, DataType (*parse_member)(const json&)) {
   return make_struct(std::move(members));
 }
 
+/// Counts the numbers of a type that have a byte order, and those of them that are big-endian.
+void count_orders(const DataType& type, size_t& ordered, size_t& big) {
+  for (const Field& field : type.fields) count_orders(field.type, ordered, big);
+  if (!type.is_number() || type.size == 1) return;
+  ++ordered;
+  big += type.big_endian;
+}
+
 float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
   const uint32_t exponent = (h >> 10) & 31, fraction = h & 0x3ff;
@@ -294,7 +302,15 @@ DataType parse_data_type_v3(const json& value) {
 }
 
 DataType parse_data_type_v2(const json& value) {
-  if (value.is_array()) return parse_fields(value, parse_data_type_v2);
+  if (value.is_array()) {
+    DataType type = parse_fields(value, parse_data_type_v2);
+    size_t ordered = 0, big = 0;
+    count_orders(type, ordered, big);
+    if (big != 0 && big != ordered)
+      fail(ErrorCode::kUnsupported, "a struct whose fields differ in byte order is not handled");
+    type.big_endian = big != 0;
+    return type;
+  }
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   if (text.size() < 3 || std::string_view("<>|=").find(text[0]) == std::string_view::npos)
     fail(ErrorCode::kUnsupported, "dtype {} is not handled", value.dump().substr(0, 80));

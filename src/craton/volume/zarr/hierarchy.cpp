@@ -49,8 +49,12 @@ std::optional<json> Hierarchy::document(std::string_view path, std::string_view 
 void Hierarchy::read_consolidated_v2() {
   const auto bytes = store_->get(".zmetadata");
   if (!bytes) return;
-  const auto* text = reinterpret_cast<const char*>(bytes->data());
-  const json document = json::parse(text, text + bytes->size(), nullptr, false);
+  json document;
+  try {
+    document = parse_json(*bytes, ".zmetadata");
+  } catch (const Error&) {
+    // Below it is no object.
+  }
   if (!document.is_object() || !document.contains("metadata") ||
       !document["metadata"].is_object()) {
     log_warning("{}: .zmetadata is damaged; the arrays' own metadata are used", store_->uri());

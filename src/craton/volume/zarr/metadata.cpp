@@ -12,6 +12,15 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kMaxRank = 32;
+/// Copying and destroying JSON recurses, so text that nests deeper is refused before it is parsed.
+constexpr int kMaxJsonDepth = 64;
+
+/// Python writes NaN and Infinity bare, which is no JSON: the word that begins at `at`, or "".
+std::string_view bare_number_at(std::string_view text, size_t at) {
+  for (const std::string_view word : {"NaN", "Infinity", "-Infinity"})
+    if (text.substr(at).starts_with(word)) return word;
+  return "";
+}
 
 /// Runs a parser; faults of the JSON's types and errors without a place get the document's name.
 ArrayMetadata parse_named(std::string_view name, const std::function<ArrayMetadata()>& parse) {
@@ -136,6 +145,9 @@ ArrayMetadata parse_v2(const json& zarray, const json& zattrs) {
   m.separator = parse_separator(zarray.value("dimension_separator", json(".")));
   const json fill = zarray.value("fill_value", json());
   m.fill = parse_fill_value(fill, m.type);
+  // As text it holds the element's bytes as stored.
+  if (m.type.kind == Kind::kStruct && m.type.big_endian && fill.is_string())
+    swap_bytes(m.fill, m.type);
   m.fill_is_null = fill.is_null();
   m.codecs = parse_codecs_v2(zarray, m.shape.size(), m.type);
   if (zattrs.is_object()) m.attributes = zattrs;
@@ -167,9 +179,34 @@ std::string ArrayMetadata::object_key(std::span<const int64_t> index) const {
   return key.empty() ? "0" : key;
 }
 
-json parse_json(std::span<const std::byte> text, std::string_view name) {
-  const auto* first = reinterpret_cast<const char*>(text.data());
-  json document = json::parse(first, first + text.size(), nullptr, false);
+json parse_json(std::span<const std::byte> bytes, std::string_view name) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string quoted;  // `text` with bare numbers in quotes, as Zarr spells them in fill values
+  size_t copied = 0;
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxJsonDepth)
+        throw Error(ErrorCode::kCorrupt,
+                    fmt::format("JSON that nests deeper than {} levels", kMaxJsonDepth))
+            .with("key", name);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    } else if (const std::string_view word = bare_number_at(text, i); !word.empty()) {
+      quoted += fmt::format("{}\"{}\"", text.substr(copied, i - copied), word);
+      copied = i + word.size();
+      i = copied - 1;
+    }
+  }
+  if (copied > 0) text = quoted += text.substr(copied);
+  json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) throw Error(ErrorCode::kCorrupt, "no valid JSON").with("key", name);
   return document;
 }

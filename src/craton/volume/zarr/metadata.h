@@ -39,8 +39,9 @@ struct ArrayMetadata {
   std::string object_key(std::span<const int64_t> index) const;
 };
 
-/// Text to JSON; kCorrupt with `name` where it is none.
-nlohmann::json parse_json(std::span<const std::byte> text, std::string_view name);
+/// Text to JSON; kCorrupt with `name` where it is none or nests too deep to be metadata. Bare NaN
+/// and Infinity, which Python's json module writes, become the strings "NaN" and "Infinity".
+nlohmann::json parse_json(std::span<const std::byte> bytes, std::string_view name);
 
 /// A v3 zarr.json with node_type "array". kCorrupt or kUnsupported say what and name `name`.
 ArrayMetadata parse_array_v3(const nlohmann::json& document, std::string_view name);

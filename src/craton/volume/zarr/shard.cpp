@@ -42,8 +42,9 @@ ShardIndex decode_shard_index(const Sharding& sharding, std::span<const std::byt
   index.entries.resize(static_cast<size_t>(element_count(shape)));
   decode_chunk(sharding.index, bytes, shape, kIndexType, {},
                std::as_writable_bytes(std::span(index.entries)));
-  const uint64_t chunk_bytes =
-      static_cast<uint64_t>(element_count(sharding.chunk_shape)) * element_size;
+  uint64_t chunk_bytes = static_cast<uint64_t>(element_count(sharding.chunk_shape)) * element_size;
+  if (sharding.inner.sharding)
+    chunk_bytes += shard_index_bytes(*sharding.inner.sharding, sharding.chunk_shape);
   for (size_t i = 0; i < index.entries.size() / 2; ++i) {
     if (index.is_absent(i)) continue;
     if (index.length(i) > 2 * chunk_bytes + (1 << 16) || index.offset(i) > ~0ull - index.length(i))
