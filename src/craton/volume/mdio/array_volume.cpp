@@ -38,9 +38,12 @@ std::vector<std::byte> bytes_from_base64(const json& attributes, const char* nam
 std::string text_of(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   std::string out;
-  if (value.is_array())
-    for (const json& line : value)
-      if (line.is_string()) out += (out.empty() ? "" : "\n") + line.get<std::string>();
+  if (!value.is_array()) return out;
+  for (const json& line : value) {
+    if (!line.is_string()) continue;
+    if (!out.empty()) out += '\n';
+    out += line.get<std::string>();
+  }
   return out;
 }
 
@@ -50,9 +53,6 @@ ArrayVolume::ArrayVolume(zarr::Hierarchy hierarchy, VolumeParts parts)
     : hierarchy_(std::move(hierarchy)), parts_(std::move(parts)) {
   const auto shape = parts_.info.shape();
   const int64_t traces = zarr::element_count(std::span(shape).first(shape.size() - 1));
-  if (traces > kMaxTraces)
-    fail(ErrorCode::kUnsupported, "{}: {} traces; at most {} are handled", parts_.info.uri, traces,
-         kMaxTraces);
   if (parts_.live.empty()) parts_.live.assign(static_cast<size_t>(traces), 1);
   all_live_ = std::ranges::find(parts_.live, uint8_t{0}) == parts_.live.end();
   const auto& type = parts_.samples->metadata().type;
@@ -215,6 +215,14 @@ void describe_samples(const zarr::Array& samples, VolumeInfo& info) {
          samples.path(), metadata.type.name());
   if (metadata.rank() == 0)
     fail(ErrorCode::kUnsupported, "{}: array \"{}\" has no axes", info.uri, samples.path());
+  // Before anything is allocated for axes or traces.
+  if (zarr::element_count(metadata.shape) == 0)
+    fail(ErrorCode::kUnsupported, "{}: array \"{}\" of shape [{}] has no elements", info.uri,
+         samples.path(), fmt::join(metadata.shape, ", "));
+  const int64_t traces = zarr::element_count(std::span(metadata.shape).first(metadata.rank() - 1));
+  if (traces > kMaxTraces)
+    fail(ErrorCode::kUnsupported, "{}: {} traces; at most {} are handled", info.uri, traces,
+         kMaxTraces);
   info.chunk_shape = metadata.chunk_shape();
   if (metadata.has_inner_chunks()) info.shard_shape = metadata.object_shape;
   info.sample_type = metadata.type.name();
@@ -244,7 +252,13 @@ std::vector<uint8_t> read_mask(const zarr::Array& mask, std::span<const int64_t>
 
 Statistics parse_statistics(const json& value) {
   if (value.is_string()) {
-    const json inner = json::parse(value.get<std::string>(), nullptr, false);
+    json inner;
+    try {
+      const std::string text = value.get<std::string>();
+      inner = zarr::parse_json(std::as_bytes(std::span(text)), "statsV1");
+    } catch (const Error&) {
+      // No statistics, then.
+    }
     return inner.is_string() ? Statistics() : parse_statistics(inner);
   }
   if (value.is_array() && !value.empty() && value[0].is_object()) return parse_statistics(value[0]);

@@ -5,12 +5,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
 
 #include "craton/base/error.h"
 #include "craton/runtime/file.h"
 #include "craton/store/object_store.h"
 #include "craton/volume/volume.h"
+#include "craton/volume/zarr/metadata.h"
 #include "craton/volume/zarr/zfp.h"
 
 namespace craton::volume {
@@ -247,6 +251,192 @@ json get_json(store::ObjectStore& store, const std::string& key) {
                      reinterpret_cast<const char*>(bytes.data()) + bytes.size());
 }
 
+/// The metadata of a v2 array, changed where they stand: beside the chunks and consolidated.
+void change_zarray(store::ObjectStore& store, const std::string& path,
+                   const std::function<void(json&)>& change) {
+  const std::string key = path + "/.zarray";
+  json document = get_json(store, key);
+  change(document);
+  put(store, key, document.dump());
+  if (!store.head(".zmetadata")) return;
+  json all = get_json(store, ".zmetadata");
+  all["metadata"][key] = document;
+  put(store, ".zmetadata", all.dump());
+}
+
+/// Moves all objects below `prefix`.
+void rename_objects(store::ObjectStore& store, const std::string& prefix,
+                    const std::function<std::string(std::string)>& rename) {
+  for (const auto& object : store.list(prefix)) {
+    const std::string to = prefix + rename(object.key.substr(prefix.size()));
+    if (to == object.key) continue;
+    store.put(to, *store.get(object.key));
+    store.remove(object.key);
+  }
+}
+
+/// Decodes every chunk of an array and puts it back encoded otherwise.
+void recode(store::ObjectStore& store, const std::string& path, const json& compressor) {
+  zarr::ArrayMetadata before, after;
+  change_zarray(store, path, [&](json& document) {
+    before = zarr::parse_array_v2(document, nullptr, path);
+    document["compressor"] = compressor;
+    after = zarr::parse_array_v2(document, nullptr, path);
+  });
+  for (const auto& object : store.list(path + "/")) {
+    if (object.key.ends_with(".zarray") || object.key.ends_with(".zattrs")) continue;
+    zarr::Bytes elements(static_cast<size_t>(zarr::element_count(before.object_shape)) *
+                         before.type.size);
+    zarr::decode_chunk(before.codecs, *store.get(object.key), before.object_shape, before.type,
+                       before.fill, elements);
+    store.put(object.key,
+              zarr::encode_chunk(after.codecs, elements, after.object_shape, after.type));
+  }
+}
+
+// What changed between the releases of mdio-python that wrote v0.
+TEST(MdioV0, EveryReleaseReadsAlike) {
+  NEED_DATA();
+  struct Case {
+    const char* what;
+    std::function<void(store::ObjectStore&)> change;
+    double tolerance = 0;
+  };
+  const std::vector<Case> cases = {
+      {"0.1: no dimension_separator means dots",
+       [](store::ObjectStore& store) {
+         for (const char* path : {"data/chunked_012", "metadata/live_mask"}) {
+           change_zarray(store, path, [](json& d) { d.erase("dimension_separator"); });
+           rename_objects(store, std::string(path) + "/", [](std::string key) {
+             std::ranges::replace(key, '/', '.');
+             return key;
+           });
+         }
+       }},
+      {"not consolidated", [](store::ObjectStore& store) { store.remove(".zmetadata"); }},
+      {"another access pattern alone",
+       [](store::ObjectStore& store) {
+         rename_objects(store, "data/chunked_", [](std::string key) { return key.substr(1); });
+         store.remove(".zmetadata");
+       }},
+      {"0.9: the mask in plain zstd",
+       [](store::ObjectStore& store) {
+         recode(store, "metadata/live_mask", {{"id", "zstd"}, {"level", 0}});
+       }},
+      {"0.9: the mask in one chunk per line",
+       [](store::ObjectStore& store) {
+         change_zarray(store, "metadata/live_mask", [](json& d) {
+           d["chunks"] = {1, 18};
+           d["compressor"] = nullptr;
+         });
+         store.remove("metadata/live_mask/0/0");
+         for (int i = 0; i < 23; ++i)
+           put(store, fmt::format("metadata/live_mask/{}/0", i), std::string(18, '\1'));
+       }},
+      {"an all-zero volume's mean",
+       [](store::ObjectStore& store) {
+         std::string text = get_json(store, ".zattrs").dump();
+         const size_t at = text.find("\"mean\":") + 7;
+         text.replace(at, text.find(',', at) - at, "NaN");
+         put(store, ".zattrs", text);
+         store.remove(".zmetadata");
+       }},
+      {"lossy",
+       [](store::ObjectStore& store) {
+         recode(store, "data/chunked_012",
+                {{"id", "zfpy"}, {"mode", 4}, {"tolerance", 0.01}, {"rate", -1}});
+       },
+       0.01},
+  };
+  const std::vector<float> truth = read_npy(data_folder() / "mdio_v0/f3_v0.truth.npy");
+  for (size_t n = 0; n < cases.size(); ++n) {
+    SCOPED_TRACE(cases[n].what);
+    if (cases[n].tolerance > 0 && !zarr::zfp_is_available()) continue;
+    const std::string name = "v0-release-" + std::to_string(n);
+    cases[n].change(*copy_to_memory("mdio_v0/f3_v0.mdio", name));
+    const auto volume = open_volume("memory://" + name);
+    EXPECT_EQ(volume->info().format, "MDIO v0 (Zarr v2)");
+    EXPECT_THAT(volume->live(), ::testing::Each(1));
+    const auto values = read_whole(*volume);
+    ASSERT_EQ(values.size(), truth.size());
+    size_t wrong = 0;
+    for (size_t i = 0; i < truth.size(); ++i)
+      wrong += !(std::fabs(values[i] - truth[i]) <= cases[n].tolerance);
+    EXPECT_EQ(wrong, 0u);
+  }
+}
+
+TEST(MdioV0, CoordinatesThatAreNoNumbersAreAnError) {
+  NEED_DATA();
+  const auto store = copy_to_memory("mdio_v0/f3_v0.mdio", "v0-coordinates");
+  store->remove(".zmetadata");
+  json attributes = get_json(*store, ".zattrs");
+  attributes["dimension"][1]["coords"][3] = "878";
+  put(*store, ".zattrs", attributes.dump());
+  try {
+    open_volume("memory://v0-coordinates");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kCorrupt);
+    EXPECT_NE(std::string(e.what()).find("\"878\""), std::string::npos) << e.what();
+  }
+}
+
+TEST(MdioV1, WhatMdioCppWritesOtherwise) {
+  NEED_DATA();
+  const auto store = copy_to_memory("mdio_v1_layout/f3_zarr3.mdio", "mdio-cpp");
+  json amplitude = get_json(*store, "amplitude/zarr.json");
+  amplitude["codecs"] = json::parse(
+      R"([{"name":"bytes"},{"name":"blosc","configuration":{"algorithm":"zstd","level":5}}])");
+  amplitude["attributes"]["statsV1"] =
+      json::parse(amplitude["attributes"]["statsV1"].get<std::string>());
+  put(*store, "amplitude/zarr.json", amplitude.dump());
+  json root = get_json(*store, "zarr.json");
+  root["attributes"]["textHeader"] = "C 1 in the root";
+  put(*store, "zarr.json", root.dump());
+  rename_objects(*store, "cdp", [](std::string key) { return "-" + key.substr(1); });
+  const auto volume = open_volume("memory://mdio-cpp");
+  std::vector<float> truth = read_npy(data_folder() / "mdio_v1_layout/f3_zarr3.mdio.truth.npy");
+  EXPECT_EQ(read_whole(*volume), truth);
+  EXPECT_EQ(volume->info().statistics.count, 25302);
+  ASSERT_TRUE(volume->segy_file_header().has_value());
+  EXPECT_EQ(volume->segy_file_header()->text, "C 1 in the root");
+  EXPECT_TRUE(volume->read_array("cdp-x").has_value());
+}
+
+TEST(MdioV1, ConsolidatedMetadataAreNotNeeded) {
+  NEED_DATA();
+  const auto store = copy_to_memory("mdio_v1_layout/f3_withdead_zarr2.mdio", "not-consolidated");
+  store->remove(".zmetadata");
+  const auto volume = open_volume("memory://not-consolidated");
+  EXPECT_EQ(volume->info().format, "MDIO v1 (Zarr v2)");
+  const auto whole =
+      open_volume((data_folder() / "mdio_v1_layout/f3_withdead_zarr2.mdio").string());
+  EXPECT_EQ(read_whole(*volume), read_whole(*whole));
+  EXPECT_EQ(volume->live(), whole->live());
+}
+
+TEST_P(MdioSamples, TracesInAnyOrderAreThoseOfTheWhole) {
+  NEED_DATA();
+  const auto volume = open_volume((data_folder() / GetParam().path).string());
+  const auto shape = volume->info().shape();
+  const auto whole = read_whole(*volume);
+  const auto samples = static_cast<size_t>(shape[2]);
+  std::vector<int64_t> traces(static_cast<size_t>(shape[0] * shape[1]));
+  std::iota(traces.begin(), traces.end(), 0);
+  std::ranges::shuffle(traces, std::mt19937(11));
+  traces.resize(200);
+  traces.push_back(traces.front());
+  std::vector<float> trace(samples);
+  for (const int64_t n : traces) {
+    volume->read(std::vector<int64_t>{n / shape[1], n % shape[1], 0},
+                 std::vector<int64_t>{1, 1, shape[2]}, trace);
+    ASSERT_EQ(
+        std::memcmp(trace.data(), whole.data() + static_cast<size_t>(n) * samples, 4 * samples), 0)
+        << n;
+  }
+}
+
 TEST(MdioV1, StrangeArraysDoNotDisturbTheOthers) {
   NEED_DATA();
   const auto store = copy_to_memory("mdio_v1_layout/f3_zarr3.mdio", "strange");
@@ -320,7 +510,7 @@ TEST(MdioV1, HugeShapesAreRefusedWithoutAllocating) {
   const json good = get_json(*store, "amplitude/zarr.json");
   for (const json& shape :
        {json{int64_t{1} << 40, 18, 75}, json{int64_t{1} << 24, int64_t{1} << 24, 75},
-        json{23, 18, int64_t{1} << 60}}) {
+        json{23, 18, int64_t{1} << 60}, json{0, 1 << 25, 1 << 25}}) {
     json document = good;
     document["shape"] = shape;
     put(*store, "amplitude/zarr.json", document.dump());

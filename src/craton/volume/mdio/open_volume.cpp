@@ -120,8 +120,12 @@ std::shared_ptr<const Volume> open_mdio_v0(const zarr::Hierarchy& hierarchy,
       fail(ErrorCode::kCorrupt, "{}: dimension {} in .zattrs does not fit an axis of {}",
            parts.info.uri, i, shape[i]);
     Axis axis{dimension["name"].get<std::string>(), i + 1 == shape.size() ? "ms" : ""};
-    for (const json& coordinate : dimension["coords"])
-      axis.coordinates.push_back(coordinate.is_number() ? coordinate.get<double>() : 0);
+    for (const json& coordinate : dimension["coords"]) {
+      if (!coordinate.is_number())
+        fail(ErrorCode::kCorrupt, "{}: dimension \"{}\" in .zattrs has the coordinate {}",
+             parts.info.uri, axis.name, coordinate.dump().substr(0, 40));
+      axis.coordinates.push_back(coordinate.get<double>());
+    }
     parts.info.axes.push_back(std::move(axis));
   }
   const auto number = [&](const char* key) {
