@@ -111,6 +111,40 @@ TEST_F(VolumeCli, IngestInfoExport) {
   EXPECT_EQ(craton({"volume", "ingest", in, path("v.mdio"), "--replace", "--quiet"}).exit_code, 0);
 }
 
+TEST_F(VolumeCli, StoresOfEveryKind) {
+  const auto bytes = small_survey().bytes();
+  const auto in = write("in.sgy", bytes);
+  struct Case {
+    std::vector<std::string> options;
+    std::string shown;
+    bool lossless = true;
+  };
+  const Case cases[] = {
+      {{"--zarr", "2"}, "MDIO v1 (Zarr v2)"},
+      {{"--chunks", "2,4,16", "--shards", "4,8,32"}, "4 x 8 x 32"},
+      {{"--codec", "lz4"}, "blosc lz4"},
+      {{"--codec", "none"}, "none"},
+      {{"--tolerance", "0.25"}, "zfp", false},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.shown);
+    std::vector<std::string> arguments = {"volume",       "ingest",    in,
+                                          path("k.mdio"), "--replace", "--quiet"};
+    arguments.insert(arguments.end(), c.options.begin(), c.options.end());
+    const auto ingest = craton(arguments);
+    ASSERT_EQ(ingest.exit_code, 0) << ingest.errors;
+    EXPECT_THAT(craton({"volume", "info", path("k.mdio")}).output, HasSubstr(c.shown));
+    if (!c.lossless) continue;
+    ASSERT_EQ(craton({"volume", "export", path("k.mdio"), path("k.sgy"), "--replace", "--quiet"})
+                  .exit_code,
+              0);
+    EXPECT_EQ(runtime::read_file(path("k.sgy")), bytes);
+  }
+  expect_refused({"volume", "ingest", in, path("out.mdio"), "--zarr", "2", "--chunks", "2,4,16",
+                  "--shards", "4,8,32", "--quiet"},
+                 "shards need Zarr format 3");
+}
+
 /// Runs ingest until it has read the headers, then sends the signal. Returns the wait status.
 int interrupt_ingest(const std::string& file, const std::string& store, int signal) {
   int ends[2];
