@@ -1,6 +1,6 @@
 // Ingest of SEG-Y against what it is made of: copying the file and the codec alone; against segyio
-// + zarr in Python; and the memory of a large file. The volume is smooth with noise, like
-// amplitudes.
+// + zarr in Python; and the memory of a large file. Reading the store back against the codec alone.
+// The volume is smooth with noise, like amplitudes.
 
 #include <blosc.h>
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include "craton/runtime/file.h"
 #include "craton/runtime/thread_pool.h"
 #include "craton/volume/segy/ingest.h"
+#include "store_read.h"
 
 namespace {
 
@@ -268,6 +269,7 @@ int main(int argc, char** argv) {
     } else {
       fmt::print("skipped: segyio + zarr are not here (tools/install-dependencies --peers)\n");
     }
+    bench::add_store_read_rows(table, scratch, threads);
   } catch (const std::exception& e) {
     fs::remove_all(scratch);
     std::fprintf(stderr, "bench_ingest: %s\n", e.what());
