@@ -138,12 +138,11 @@ void Turn::consider_decision() {
     }
   }
   const auto& members = log_.membership.members;
-  std::vector<Report> reports;
   for (const Member& member : members) {
-    const auto it = state_.reports.find(member.worker.id);
-    if (it == state_.reports.end()) return;
-    reports.push_back(it->second);
+    if (!state_.reports.contains(member.worker.id)) return;
   }
+  std::vector<Report> reports;
+  for (const Member& member : members) reports.push_back(state_.reports.at(member.worker.id));
   Verdict verdict = judge(state_.options.shape.shards, reports);
   const bool first = log_.decided_members.empty();
   if (verdict.kind == Verdict::Kind::kLoss && !first && waits_for_fenced(verdict)) return;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "craton/cluster/membership_turn.h"
 
@@ -42,6 +44,30 @@ ObservedSize Turn::observe(bool planning) const {
   return o;
 }
 
+/// Takes spares in until `size` train, always one of the emptiest node.
+void Turn::join_spares(int size, std::map<std::string, int>& on_node,
+                       std::vector<Member>& training) const {
+  using Key = std::tuple<int, Instant, WorkerId>;  // the node's load, then the longest waiting
+  std::map<std::string, std::set<std::pair<Instant, WorkerId>>> waiting;
+  for (const auto& [id, record] : state_.workers) {
+    if (is_admissible(record)) waiting[record.info.node].insert({record.since, id});
+  }
+  std::set<Key> next;  // of each node, the one whose turn it is there
+  const auto enter = [&](const std::string& node) {
+    const auto& queue = waiting[node];
+    if (!queue.empty()) next.insert({on_node[node], queue.begin()->first, queue.begin()->second});
+  };
+  for (const auto& [node, queue] : waiting) enter(node);
+  while (static_cast<int>(training.size()) < size && !next.empty()) {
+    const WorkerInfo& in = state_.workers.at(std::get<WorkerId>(*next.begin())).info;
+    next.erase(next.begin());
+    training.push_back({in, Role::kTraining});
+    ++on_node[in.node];
+    waiting[in.node].erase(waiting[in.node].begin());
+    enter(in.node);
+  }
+}
+
 /// The members of the next generation: live members in rank order, joiners from the emptiest nodes,
 /// then whoever leaves. Draining members leave unless the size needs them.
 std::vector<Member> Turn::plan_members(int size) const {
@@ -68,22 +94,7 @@ std::vector<Member> Turn::plan_members(int size) const {
     leaving.insert(leaving.begin(), {out->worker, Role::kLeaving});
     training.erase(out);
   }
-  std::vector<const WorkerRecord*> spares;
-  for (const auto& [id, record] : state_.workers) {
-    if (is_admissible(record)) spares.push_back(&record);
-  }
-  while (static_cast<int>(training.size()) < size && !spares.empty()) {
-    const auto in = std::min_element(
-        spares.begin(), spares.end(), [&](const WorkerRecord* a, const WorkerRecord* b) {
-          const auto key = [&](const WorkerRecord* r) {
-            return std::tuple(on_node[r->info.node], r->since, r->info.id);
-          };
-          return key(a) < key(b);
-        });
-    training.push_back({(*in)->info, Role::kTraining});
-    ++on_node[(*in)->info.node];
-    spares.erase(in);
-  }
+  join_spares(size, on_node, training);
   for (const WorkerInfo& worker : draining) {
     if (static_cast<int>(training.size()) < size) {
       training.push_back({worker, Role::kTraining});

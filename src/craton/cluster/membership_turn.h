@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,8 @@ class Turn {
   bool can_train(const Member& member) const;
   ObservedSize observe(bool planning = false) const;
   std::vector<Member> plan_members(int size) const;
+  void join_spares(int size, std::map<std::string, int>& on_node,
+                   std::vector<Member>& training) const;
   void consider_size();
   void consider_starts();
 

@@ -1,6 +1,7 @@
 #include "craton/cluster/placement.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -11,15 +12,21 @@ namespace craton::cluster {
 namespace {
 
 /// A fixed permutation. It spreads each member's part over the shards, so that the shards of one
-/// primary get many different backups and the loss of a member is shared by all.
+/// primary get many different backups and the loss of a member is shared by all. `last`: only so
+/// many at the end are drawn, out of all.
 template <typename T>
-void shuffle(std::vector<T>& list, uint64_t seed) {
+void shuffle(std::vector<T>& list, uint64_t seed,
+             size_t last = std::numeric_limits<size_t>::max()) {
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
-  for (size_t i = list.size(); i > 1; --i) {
+  for (size_t i = list.size(); i > 1 && last > 0; --i, --last) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     std::swap(list[i - 1], list[(state >> 33) % i]);
   }
 }
+
+/// A shard that moves is offered to so many domains at first: in a job of hundreds of nodes the
+/// offers to all would be most of the work, and these are enough but for rare shapes.
+constexpr size_t kOffers = 16;
 
 /// How many shards each member may hold: `base`, and some members one more.
 struct Quotas {
@@ -73,8 +80,10 @@ Quotas find_quotas(const PlacementInput& input, int copies) {
 /// since any member there will do.
 class Assignment {
  public:
-  Assignment(const PlacementInput& input, int copies)
+  /// `offers`: domains that a shard may move to.
+  Assignment(const PlacementInput& input, int copies, size_t offers)
       : input_(input),
+        offers_(offers),
         shards_(static_cast<int>(input.holders.size())),
         members_(static_cast<int>(input.members.size())),
         network_(2 + shards_ + 2 * members_) {
@@ -83,10 +92,11 @@ class Assignment {
       network_.add_edge(kSource, shard_node(s), copies);
       add_shard(s);
     }
-    const int64_t flow = network_.run(kSource, kSink);
-    CRATON_CHECK(flow == static_cast<int64_t>(shards_) * copies, "placed {} of {} x {} copies",
-                 flow, shards_, copies);
+    complete_ = network_.run(kSource, kSink) == static_cast<int64_t>(shards_) * copies;
   }
+
+  /// Every copy has found a place.
+  bool complete() const { return complete_; }
 
   std::vector<std::vector<Rank>> holders() {
     std::vector<std::vector<Rank>> result(shards_);
@@ -149,8 +159,10 @@ class Assignment {
     }
     // Each shard looks at the domains in an order of its own: neighbours of one shard are strangers
     // in the next.
-    shuffle(order_, s);
-    for (int d : order_) {
+    const size_t looked_at = std::min(order_.size(), offers_ + door.size());
+    shuffle(order_, s, looked_at);
+    for (size_t i = order_.size() - looked_at; i < order_.size(); ++i) {
+      const int d = order_[i];
       if (!door.contains(d))
         moved_.push_back({network_.add_edge(shard_node(s), pools_[d], 1, 1), s, d});
     }
@@ -164,12 +176,22 @@ class Assignment {
     int edge, shard, domain;
   };
   const PlacementInput& input_;
+  size_t offers_;
   int shards_, members_;
+  bool complete_ = false;
   FlowNetwork network_;
   std::vector<int> pools_, pool_edge_, order_;
   std::vector<Kept> kept_;
   std::vector<Moved> moved_;
 };
+
+std::vector<std::vector<Rank>> assign(const PlacementInput& input, int copies) {
+  if (Assignment few(input, copies, kOffers); few.complete()) return few.holders();
+  Assignment all(input, copies, input.members.size());
+  CRATON_CHECK(all.complete(), "{} copies of {} shards find no place on {} members", copies,
+               input.holders.size(), input.members.size());
+  return all.holders();
+}
 
 /// Chooses each shard's primary among its holders.
 class Primaries {
@@ -319,7 +341,7 @@ Placement place_shards(const PlacementInput& input) {
     }
     placement.holders.assign(input.holders.size(), everybody);
   } else {
-    placement.holders = Assignment(input, copies).holders();
+    placement.holders = assign(input, copies);
   }
   Primaries(input, placement.holders);
   return placement;

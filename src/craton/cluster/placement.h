@@ -54,7 +54,7 @@ int copies_wanted(const PlacementInput& input);
 ///    are equal within one.
 ///
 /// Unchanged members keep an unchanged placement. Needs one member that is not leaving. Time grows
-/// with shards x domains.
+/// with the number of shards.
 Placement place_shards(const PlacementInput& input);
 
 /// Shards that `placement` gives to members without a copy: what has to be moved.
