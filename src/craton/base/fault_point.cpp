@@ -22,6 +22,7 @@ struct Fault {
   std::optional<int64_t> rank, step;
   int64_t occurrence = 1;
   int64_t delay_ms = 0;
+  std::string hold;
   int64_t seen = 0;
   bool fired = false;
 };
@@ -77,12 +78,15 @@ Fault parse_fault(std::string_view text) {
     } else {
       fault.action = pair[0];
       if (fault.action == "delay") fault.delay_ms = parse_number(value, text);
+      if (fault.action == "hold") fault.hold = value;
     }
   }
-  static constexpr std::string_view kActions[] = {"kill", "stop", "throw", "delay", "flip", "full"};
+  static constexpr std::string_view kActions[] = {"kill", "stop", "throw", "delay",
+                                                  "hold", "flip", "full"};
   if (std::find(std::begin(kActions), std::end(kActions), fault.action) == std::end(kActions)) {
     fail(ErrorCode::kInvalidArgument,
-         "fault '{}' has no action; expected kill, stop, throw, delay=MS, flip or full", text);
+         "fault '{}' has no action; expected kill, stop, throw, delay=MS, hold=FILE, flip or full",
+         text);
   }
   return fault;
 }
@@ -107,7 +111,7 @@ namespace detail {
 bool faults_armed = false;
 
 bool reach_fault_point(std::string_view name) {
-  std::string action;
+  std::string action, hold;
   int64_t delay_ms = 0;
   {
     std::lock_guard lock(g_mutex);
@@ -119,12 +123,15 @@ bool reach_fault_point(std::string_view name) {
       fault.fired = true;
       action = fault.action;
       delay_ms = fault.delay_ms;
+      hold = fault.hold;
       break;
     }
   }
   if (action == "kill") ::kill(::getpid(), SIGKILL);
   if (action == "stop") ::kill(::getpid(), SIGSTOP);
   if (action == "delay") std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+  while (action == "hold" && ::access(hold.c_str(), F_OK) != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   if (action == "throw") fail(ErrorCode::kInternal, "fault injected at {}", name);
   return action == "flip" || action == "full";
 }

@@ -11,8 +11,9 @@ namespace craton {
 /// branch). Armed from outside:
 ///   CRATON_FAULTS="commit.before:rank=1:step=3:kill; transfer.chunk:occurrence=2:delay=200"
 /// actions: kill (SIGKILL), stop (SIGSTOP until someone continues it), throw, delay=MILLISECONDS,
-/// flip (asks the place to flip a bit), full (asks the place to act as on a full disk). rank, step
-/// and occurrence (1, 2, ...) narrow where it fires; each entry fires once.
+/// hold=FILE (waits until the file exists), flip (asks the place to flip a bit), full (asks the
+/// place to act as on a full disk). rank, step and occurrence (1, 2, ...) narrow where it fires;
+/// each entry fires once.
 struct FaultPoint {
   std::string_view name;
   std::string_view meaning;

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <set>
+#include <thread>
 
 #include "craton/base/error.h"
 
@@ -37,6 +41,21 @@ TEST_F(FaultPoints, ThrowAndKill) {
   arm_faults("commit.before:throw; apply.middle:kill");
   EXPECT_THROW((void)CRATON_FAULT_POINT("commit.before"), Error);
   EXPECT_EXIT((void)CRATON_FAULT_POINT("apply.middle"), testing::KilledBySignal(SIGKILL), "");
+}
+
+TEST_F(FaultPoints, HoldUntilAFileExists) {
+  const std::string file = testing::TempDir() + "fault_point_test_hold";
+  std::remove(file.c_str());
+  arm_faults("commit.before:hold=" + file);
+  std::atomic<bool> passed{false};
+  std::thread holder([&] {
+    EXPECT_FALSE(CRATON_FAULT_POINT("commit.before"));
+    passed = true;
+  });
+  EXPECT_FALSE(passed);
+  std::ofstream(file) << "go";
+  holder.join();
+  std::remove(file.c_str());
 }
 
 TEST_F(FaultPoints, RefuseWhatIsUnknown) {

@@ -95,9 +95,10 @@ void LocalJob::start_worker() {
   // Faults are for the workers that a job begins with: a replacement that failed in the same way
   // again would tell nothing new.
   std::vector<std::string> faults;
-  const char* armed = std::getenv("CRATON_FAULTS");
-  if (armed != nullptr && worker->number < recipe_.parallel.workers)
-    faults.push_back(fmt::format("CRATON_FAULTS={}", armed));
+  // Its own faults are for the first one.
+  const int64_t joiner = worker->number - recipe_.parallel.workers;
+  const char* armed = std::getenv(joiner < 0 ? "CRATON_FAULTS" : "CRATON_JOINER_FAULTS");
+  if (armed != nullptr && joiner <= 0) faults.push_back(fmt::format("CRATON_FAULTS={}", armed));
   worker->process = std::make_unique<WorkerProcess>(
       recipe_, options_.worker_program, options_.recipe_path,
       fmt::format("{}/worker-{}.log", recipe_.run_folder, worker->number), faults);
