@@ -44,6 +44,19 @@ uint64_t checksum(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+cluster::Report make_report(const ShardedState& state, const GradientBuffers& gradients,
+                            const StepProgress& progress, Strategy strategy) {
+  cluster::Report report;
+  report.copies = state.copies();
+  report.last_commit = progress.last_commit;
+  report.parameters = progress.parameters;
+  if (keeps_sums(strategy)) {
+    report.held.step = progress.step.next();
+    for (int32_t m : gradients.held()) report.held.ranges.push_back({m, m + 1});
+  }
+  return report;
+}
+
 void StepEngine::hold_shards() {
   for (int32_t s = 0; s < layout_.shard_count(); ++s) {
     if (assignment_.holds(rank(), ShardId(s))) state_.hold(ShardId(s));
@@ -100,7 +113,8 @@ std::optional<StepResult> StepEngine::enter(const UpdateRule& rule) {
     if (!state_.holds(ShardId(s))) continue;
     cluster::CopyState& copy = state_.copy(ShardId(s));
     if (!cluster::keeps_slot(decision_, copy)) copy.slot.reset();
-    if (!assignment_.holds(rank(), ShardId(s))) state_.drop(ShardId(s));
+    if (!assignment_.holds(rank(), ShardId(s)) && !cluster::keeps_copy(decision_, copy))
+      state_.drop(ShardId(s));
   }
   if (decision_.kind == cluster::DecisionKind::kRestore) {
     gradients_.clear();
@@ -190,10 +204,13 @@ void StepEngine::send_copies(const cluster::Transfer& transfer, Rank receiver) {
 }
 
 void StepEngine::receive_copies(const cluster::Transfer& transfer) {
+  // What this worker has of the shard stays as it is until all of the new copy is here and
+  // verified: if the donors are lost before that, it may be the last copy (R2).
   state_.hold(transfer.shard);
-  cluster::CopyState& copy = state_.copy(transfer.shard);
-  copy.complete = false;
   const auto chunks = state_.chunks(transfer.shard);
+  std::vector<std::pair<float*, std::vector<float>>> arrived;
+  cluster::CopyState restored;
+  restored.shard = transfer.shard;
   for (size_t donor = 0; donor < transfer.donors.size(); ++donor) {
     const auto message = communicator_.receive(
         transfer.donors[donor],
@@ -204,29 +221,36 @@ void StepEngine::receive_copies(const cluster::Transfer& transfer) {
     const auto header = front.take<CopyHeader>();
     size_t piece = 1;
     for (size_t k = donor; k < chunks.size(); k += transfer.donors.size()) {
-      const auto bytes = static_cast<size_t>(layout_.chunk(chunks[k]).length) * sizeof(float);
+      const auto length = static_cast<size_t>(layout_.chunk(chunks[k]).length);
       for (float* part : {state_.parameters(chunks[k]), state_.exp_avg(chunks[k]),
                           state_.exp_avg_sq(chunks[k]), state_.slot(chunks[k])}) {
         if (part == state_.slot(chunks[k]) && !header.has_slot) continue;
-        CRATON_CHECK(piece < pieces.size() && pieces[piece].size() == bytes);
-        std::memcpy(part, pieces[piece].data(), bytes);
-        if (CRATON_FAULT_POINT("transfer.received")) flip_a_bit(part);
-        if (checksum(std::as_bytes(std::span(part, bytes / sizeof(float)))) !=
-            front.take<uint64_t>()) {
+        CRATON_CHECK(piece < pieces.size() && pieces[piece].size() == length * sizeof(float));
+        std::vector<float> values(length);
+        std::memcpy(values.data(), pieces[piece].data(), pieces[piece].size());
+        if (CRATON_FAULT_POINT("transfer.received")) flip_a_bit(values.data());
+        if (checksum(std::as_bytes(std::span(values))) != front.take<uint64_t>()) {
           fail(ErrorCode::kCorrupt, "a copy of shard {} arrived from rank {} with a wrong checksum",
                transfer.shard.value(), transfer.donors[donor].value());
         }
+        arrived.emplace_back(part, std::move(values));
         ++piece;
       }
     }
     message->release();
-    copy.version = Step(header.version);
-    copy.digest = header.digest;
-    copy.slot.reset();
+    restored.version = Step(header.version);
+    restored.digest = header.digest;
     if (header.has_slot)
-      copy.slot = cluster::SlotTag{Step(header.slot_step), Generation(header.slot_generation)};
+      restored.slot = cluster::SlotTag{Step(header.slot_step), Generation(header.slot_generation)};
   }
-  copy.complete = true;  // version, state and slot as one unit (R2)
+  for (const auto& [part, values] : arrived) std::copy(values.begin(), values.end(), part);
+  state_.copy(transfer.shard) = restored;  // version, state and slot as one unit
+}
+
+void StepEngine::drop_unassigned() {
+  for (int32_t s = 0; s < layout_.shard_count(); ++s) {
+    if (!assignment_.holds(rank(), ShardId(s))) state_.drop(ShardId(s));
+  }
 }
 
 std::vector<double> StepEngine::slot_squares() {
@@ -247,7 +271,9 @@ StepResult StepEngine::roll_forward(const UpdateRule& rule, double loss,
   StepResult result;
   result.step = decision_.step;
   result.loss = loss;
+  result.contributed = progress_.contributed;
   commit(decision_.step, 0, slot_squares(), false, result);
+  drop_unassigned();
   if (decision_.commit) {
     // Somebody knows what was decided; the slots of those who applied are gone.
     result.gradient_norm = decision_.commit->norm / micro_batches_;

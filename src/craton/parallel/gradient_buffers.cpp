@@ -43,7 +43,15 @@ uint64_t GradientBuffers::allocated_bytes() const {
   return allocated_;
 }
 
+void GradientBuffers::forget_fresh() {
+  for (comm::Buffer& buffer : fresh_.buckets) {
+    if (buffer.data() != nullptr) release(std::move(buffer));
+  }
+  fresh_ = {};
+}
+
 void GradientBuffers::clear() {
+  forget_fresh();
   for (Sum& sum : sums_) {
     for (comm::Buffer& buffer : sum.buckets) {
       if (buffer.data() != nullptr) release(std::move(buffer));
@@ -71,8 +79,11 @@ void GradientBuffers::keep_only(const std::vector<int32_t>& micro_batches) {
   std::erase_if(sums_, [](const Sum& sum) { return sum.buckets.empty(); });
 }
 
-void GradientBuffers::begin(int32_t index, bool merge, BucketReady ready) {
+void GradientBuffers::begin(int32_t index, bool merge, BucketReady ready, GiveUp give_up) {
+  CRATON_CHECK(!merge || !give_up, "sums that are kept must be whole");
   ready_ = std::move(ready);
+  give_up_ = std::move(give_up);
+  forget_fresh();
   delivered_.assign(layout_.slots().size(), 0);
   missing_.clear();
   for (const Bucket& bucket : buckets_) missing_.push_back(bucket.extent.length);
@@ -96,6 +107,7 @@ void GradientBuffers::begin(int32_t index, bool merge, BucketReady ready) {
 }
 
 void GradientBuffers::deliver(size_t slot, const float* gradient) {
+  if (give_up_) give_up_();
   CRATON_CHECK(!delivered_[slot], "gradient of {} twice", layout_.slots()[slot].name);
   delivered_[slot] = 1;
   int64_t offset = layout_.slots()[slot].offset;

@@ -44,10 +44,13 @@ class GradientBuffers {
   /// Called on the backward thread when the last gradient of a bucket of the current micro-batch
   /// has been delivered.
   using BucketReady = std::function<void(size_t bucket)>;
+  /// Called before each gradient is taken in; it may throw to give the micro-batch up.
+  using GiveUp = std::function<void()>;
 
   /// Starts micro-batch `index`. With `merge`, it is added to the sums that are there (kept); else
-  /// it stands alone (passed on).
-  void begin(int32_t index, bool merge, BucketReady ready);
+  /// it stands alone (passed on), and only then may it be given up: the next `begin` or `clear`
+  /// forgets it.
+  void begin(int32_t index, bool merge, BucketReady ready, GiveUp give_up = nullptr);
   /// The gradient of one parameter: slots()[slot].numel floats.
   void deliver(size_t slot, const float* gradient);
   /// Backward is over: parameters that got no gradient count as zero.
@@ -73,6 +76,7 @@ class GradientBuffers {
 
  private:
   comm::Buffer acquire(const Bucket& bucket);
+  void forget_fresh();
   void write(size_t bucket, int64_t offset, const float* gradient, int64_t length);
   void count_down(size_t bucket, int64_t elements);
 
@@ -88,6 +92,7 @@ class GradientBuffers {
   Sum fresh_;                   // receives it when nothing is folded
   TreeNode result_;
   BucketReady ready_;
+  GiveUp give_up_;
   std::vector<int64_t> missing_;    // elements not yet delivered, by bucket
   std::vector<uint8_t> delivered_;  // by slot
 

@@ -19,6 +19,9 @@ struct StepProgress {
 
   double last_loss = 0;  ///< of `step`, for whoever missed its commit
 
+  /// Micro-batches whose sums this worker has given to its newest attempt at a step.
+  std::vector<int32_t> contributed;
+
   /// Losses of the micro-batches of step `step` + 1, as far as they are known: own ones, and all of
   /// them before an acknowledgement.
   std::vector<std::optional<double>> losses;

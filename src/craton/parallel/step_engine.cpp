@@ -90,14 +90,16 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   start_reducer();
   set_fault_step(step.value());
   progress_.losses.resize(static_cast<size_t>(micro_batches_));
+  progress_.contributed = contribution();
   reducer_->begin(step);
   compute_and_reduce(step, work);
   result.compute_seconds = watch.lap();
   reducer_->finish();
   result.reduce_seconds = watch.lap();
 
+  result.contributed = progress_.contributed;
   result.loss = mean_loss(progress_.losses);
-  CRATON_FAULT_POINT("commit.before");
+  if (CRATON_FAULT_POINT("commit.before")) flip_memory();
   commit(step, work.wishes(), reducer_->squares(), true, result);
   CRATON_FAULT_POINT("commit.after");
   result.commit_seconds = watch.lap();
@@ -117,20 +119,34 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   return result;
 }
 
+std::vector<int32_t> StepEngine::contribution() const {
+  const auto r = static_cast<size_t>(rank().value());
+  std::vector<int32_t> mine = assignment_.keeps[r];
+  mine.insert(mine.end(), assignment_.computes[r].begin(), assignment_.computes[r].end());
+  std::sort(mine.begin(), mine.end());
+  return mine;
+}
+
 void StepEngine::compute_and_reduce(Step, const StepWork& work) {
   const auto& mine = assignment_.computes[static_cast<size_t>(rank().value())];
   const bool keep = keeps_sums(strategy_);
-  for (size_t k = 0; k < mine.size(); ++k) {
-    // Between micro-batches the sums are whole, so this is where a worker stops for the next
-    // generation.
+  const GradientBuffers::GiveUp give_up = [this] {
     communicator_.check();
     reducer_->check();
+  };
+  for (size_t k = 0; k < mine.size(); ++k) {
+    // Between micro-batches the sums are whole, so this is where a worker stops for the next
+    // generation. Sums that are not kept need not be whole: then it stops within backward too.
+    give_up();
     const bool last = k + 1 == mine.size();
     const int round = keep ? 0 : static_cast<int>(k);
     CRATON_FAULT_POINT("compute.before");
-    gradients_.begin(mine[k], keep, [this, keep, last, round](size_t bucket) {
-      if (!keep || last) hand_over(round, bucket);
-    });
+    gradients_.begin(
+        mine[k], keep,
+        [this, keep, last, round](size_t bucket) {
+          if (!keep || last) hand_over(round, bucket);
+        },
+        keep ? GradientBuffers::GiveUp() : give_up);
     progress_.losses[static_cast<size_t>(mine[k])] = work.compute(mine[k]);
     gradients_.end();
     CRATON_FAULT_POINT("compute.after");
@@ -194,7 +210,9 @@ void StepEngine::commit(Step step, uint64_t wishes, const std::vector<double>& s
   }
   const bool digests = compare && digest_due(progress_.step);
   for (int32_t s = 0; digests && s < layout_.shard_count(); ++s) {
-    if (assignment_.holds(rank(), ShardId(s))) mine.put(state_.copy(ShardId(s)).digest);
+    // Hashed anew: the record alone would not show what has happened to memory since.
+    if (assignment_.holds(rank(), ShardId(s)))
+      mine.put(state_.copy(ShardId(s)).digest == 0 ? uint64_t{0} : state_.digest(ShardId(s)));
   }
   const auto all = exchange(operation(step, Phase::kCommit), mine.bytes());
   std::vector<Reader> readers(all.begin(), all.end());
@@ -218,33 +236,78 @@ void StepEngine::commit(Step step, uint64_t wishes, const std::vector<double>& s
       cluster::CommitResult{{step, communicator_.generation()}, norm, result.applied};
 }
 
+void StepEngine::flip_memory() {
+  for (int64_t c = 0; c < layout_.chunk_count(); ++c) {
+    if (state_.holds(layout_.shard_of(c))) return flip_a_bit(state_.exp_avg(c));
+  }
+}
+
+void StepEngine::compare_copies() {
+  Writer mine;
+  for (int32_t s = 0; s < layout_.shard_count(); ++s) {
+    if (!assignment_.holds(rank(), ShardId(s))) continue;
+    cluster::CopyState& copy = state_.copy(ShardId(s));
+    const uint64_t digest = state_.digest(ShardId(s));
+    if (copy.digest == 0) copy.digest = digest;
+    mine.put(digest);
+  }
+  const auto all = exchange(operation(progress_.step, Phase::kDigest, 1), mine.bytes());
+  std::vector<Reader> readers(all.begin(), all.end());
+  compare_digests(readers);
+}
+
 void StepEngine::compare_digests(std::vector<Reader>& readers) {
+  std::vector<ShardId> differing;
   for (int32_t s = 0; s < layout_.shard_count(); ++s) {
     uint64_t known = 0;
     bool differ = false;
-    std::vector<Rank> holders = assignment_.holders[static_cast<size_t>(s)];
-    std::sort(holders.begin(), holders.end());
-    for (Rank holder : holders) {
-      const auto digest = readers[static_cast<size_t>(holder.value())].take<uint64_t>();
+    for (int r = 0; r < assignment_.world_size(); ++r) {
+      if (!assignment_.holds(Rank(r), ShardId(s))) continue;
+      const auto digest = readers[static_cast<size_t>(r)].take<uint64_t>();
       if (digest == 0) continue;  // a copy that was restored since
       differ |= known != 0 && digest != known;
       known = digest;
     }
-    if (!differ) continue;
-    if (assignment_.holds(rank(), ShardId(s)) &&
-        state_.digest(ShardId(s)) != state_.copy(ShardId(s)).digest) {
-      fail(ErrorCode::kCorrupt,
-           "the memory of shard {} has changed since it was written: silent data corruption on "
-           "this worker",
-           s);
+    if (differ) differing.push_back(ShardId(s));
+  }
+  if (!differing.empty()) distrust(differing);
+}
+
+void StepEngine::distrust(const std::vector<ShardId>& differing) {
+  // A difference does not say who is right. Memory that contradicts its own record is bad; if none
+  // does, no copy can be trusted, and the newest checkpoint has to come back.
+  uint8_t contradicts = 0;
+  for (ShardId s : differing) {
+    if (!assignment_.holds(rank(), s) || state_.copy(s).digest == 0) continue;
+    contradicts |= state_.digest(s) != state_.copy(s).digest;
+  }
+  Writer mine;
+  mine.put(contradicts);
+  const auto all = exchange(operation(progress_.step, Phase::kDigest, 2), mine.bytes());
+  if (contradicts != 0) {
+    fail(ErrorCode::kCorrupt,
+         "the memory of this worker has changed since it was written: silent data corruption in "
+         "shard {} after step {}",
+         differing.front().value(), progress_.step.value());
+  }
+  const bool known = std::any_of(all.begin(), all.end(), [](const auto& bytes) {
+    return Reader(bytes).template take<uint8_t>() != 0;
+  });
+  if (!known) {
+    for (ShardId s : differing) {
+      if (state_.holds(s)) state_.copy(s).complete = false;
     }
-    if (holders.size() > 1 && assignment_.holds(rank(), ShardId(s))) {
-      log_error(
-          "copies of shard {} differ after step {}; the worker whose memory contradicts its own "
-          "record ends",
-          s, progress_.step.value());
+    const auto& holders = assignment_.holders[static_cast<size_t>(differing.front().value())];
+    if (*std::max_element(holders.begin(), holders.end()) == rank()) {
+      fail(ErrorCode::kCorrupt,
+           "the copies of shard {} differ after step {} and none contradicts its own record: all "
+           "are given up",
+           differing.front().value(), progress_.step.value());
     }
   }
+  throw Error(ErrorCode::kGenerationEnded,
+              fmt::format("copies of shard {} differ", differing.front().value()),
+              Reaction::kReconfigure);
 }
 
 void StepEngine::apply(const UpdateRule& rule, const StepResult& result) {

@@ -37,10 +37,18 @@ struct StepResult {
       0;  ///< wishes of the members, or-ed and and-ed: all learn them at the same step
   uint64_t every_wish = 0;
   bool applied = true;  ///< false: a loss or gradient was not finite, nothing was changed
+  /// Micro-batches whose sums came from this worker. Over all workers each appears once; those of a
+  /// worker that was lost after it gave them are missing when the step is rolled forward.
+  std::vector<int32_t> contributed;
   /// Of this worker; reduce is what was not hidden behind compute.
   double compute_seconds = 0, reduce_seconds = 0, commit_seconds = 0, apply_seconds = 0,
          gather_seconds = 0;
 };
+
+/// What the operator needs to know for the next generation. Frozen: nothing of the last one changes
+/// it any more (R3). Worker and generation are left to the caller.
+cluster::Report make_report(const ShardedState& state, const GradientBuffers& gradients,
+                            const StepProgress& progress, Strategy strategy);
 
 /// What a step needs from its user.
 struct StepWork {
@@ -93,6 +101,12 @@ class StepEngine {
   std::vector<double> spread(Step step, int64_t count,
                              const std::function<double(int64_t item)>& compute);
 
+  /// Compares the copies of all shards, before they are written down for good. A worker whose
+  /// memory contradicts its record ends (kCorrupt). If copies differ and none does, all of them are
+  /// given up, so that the operator goes back to the newest checkpoint. Also done in the commit,
+  /// every few steps.
+  void compare_copies();
+
   /// SHA-256 over step, update count and, chunk by chunk in the order of the flat space, the
   /// SHA-256 of parameters and both moments. The same on all workers and for any number of them.
   std::string state_digest(Step step);
@@ -100,6 +114,7 @@ class StepEngine {
  private:
   void start_reducer();
   void compute_and_reduce(Step step, const StepWork& work);
+  std::vector<int32_t> contribution() const;
   void hand_over(int round, size_t bucket);
   void commit(Step step, uint64_t wishes, const std::vector<double>& squares, bool compare_copies,
               StepResult& result);
@@ -107,6 +122,8 @@ class StepEngine {
   void gather(Step step);
   void after_first_commit();
   void compare_digests(std::vector<Reader>& readers);
+  [[noreturn]] void distrust(const std::vector<ShardId>& differing);
+  void flip_memory();
   void keep_sums();
   void transfer();
   void send_copies(const cluster::Transfer& transfer, Rank receiver);
@@ -114,6 +131,8 @@ class StepEngine {
   StepResult roll_forward(const UpdateRule& rule, double loss, std::optional<int64_t> base_updates,
                           std::optional<int64_t> next_updates);
   void give_parameters(Phase phase, Step version, const std::vector<Rank>& receivers);
+  /// Copies that were kept although somebody else was to hold them.
+  void drop_unassigned();
   std::vector<double> slot_squares();
   /// Every worker's bytes, by rank.
   std::vector<std::vector<std::byte>> exchange(uint64_t operation, std::span<const std::byte> mine);
