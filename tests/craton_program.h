@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "craton/runtime/file.h"
 #include "craton/runtime/process.h"
+#include "craton/runtime/running_program.h"
 
 namespace craton::tests {
 
@@ -17,12 +19,26 @@ class CratonProgram {
 
   runtime::ProgramResult run(std::vector<std::string> arguments,
                              std::vector<std::string> environment = {}) const {
-    const char* bin = std::getenv("CRATON_TEST_BIN");
-    arguments.insert(arguments.begin(), std::string(bin ? bin : "build/release/bin") + "/craton");
+    arguments.insert(arguments.begin(), path_of("craton"));
     runtime::ProgramOptions options;
     options.folder = folder_.path().string();
     options.environment = std::move(environment);
     return runtime::run_program(arguments, options);
+  }
+
+  /// The same beside the test.
+  std::unique_ptr<runtime::RunningProgram> start(std::vector<std::string> arguments,
+                                                 std::vector<std::string> environment = {}) const {
+    arguments.insert(arguments.begin(), path_of("craton"));
+    runtime::ProgramOptions options;
+    options.folder = folder_.path().string();
+    options.environment = std::move(environment);
+    return std::make_unique<runtime::RunningProgram>(arguments, options);
+  }
+  /// A built program.
+  static std::string path_of(const std::string& name) {
+    const char* bin = std::getenv("CRATON_TEST_BIN");
+    return std::string(bin ? bin : "build/release/bin") + "/" + name;
   }
 
   void write(const std::string& name, const std::string& text) const {

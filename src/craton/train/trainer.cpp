@@ -17,6 +17,9 @@ namespace {
 constexpr uint64_t kWishStop = 1;
 constexpr uint64_t kWishNextGeneration = 2;
 
+/// Past all numbers of samples: what is computed with them goes nowhere.
+constexpr int64_t kFirstWarmUpNumber = int64_t{1} << 41;
+
 /// All members have heard of the next generation.
 bool leaves_generation(const parallel::StepResult& result) {
   return (result.every_wish & kWishNextGeneration) != 0;
@@ -48,6 +51,7 @@ void check_memory(const recipe::Recipe& recipe, int64_t parameters) {
 Trainer::Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint)
     : recipe_(recipe), endpoint_(endpoint), data_(recipe), model_(make_model(recipe)) {
   lay_out();
+  callbacks_ = model::make_job_callbacks(model_);
 }
 
 Trainer::~Trainer() = default;
@@ -95,6 +99,15 @@ double Trainer::compute(Step step, int32_t micro_batch) {
   const torch::Tensor loss = model_->loss(batch);
   loss.backward();
   return loss.item<double>();
+}
+
+void Trainer::warm_up() {
+  model::Batch batch = data_.micro_batch(Step(recipe_.train.steps), 0);
+  for (int64_t& number : batch.sample_numbers) number += kFirstWarmUpNumber;
+  gradients_->begin(0, false, nullptr);
+  model_->loss(batch).backward();
+  gradients_->end();
+  gradients_->clear();
 }
 
 double Trainer::validate(parallel::StepEngine& engine, Step step) {
@@ -183,20 +196,45 @@ parallel::StepResult Trainer::run_step(parallel::StepEngine& engine, Step step,
   return engine.run(step, work);
 }
 
+void Trainer::before_membership_change(const model::MembershipChange& change) {
+  for (const auto& callback : callbacks_) callback->before_membership_change(change);
+}
+
+void Trainer::tell_committed(const parallel::StepResult& result, Generation generation) {
+  if (result.step <= told_) return;  // rolled forward for others; this worker had done it
+  told_ = result.step;
+  model::CommittedStep step{result.step,          generation,     result.loss,
+                            result.gradient_norm, result.applied, {}};
+  for (int32_t m : result.contributed) {
+    for (int64_t i = 0; i < recipe_.train.micro_batch; ++i)
+      step.contributed.push_back(data_.first_sample(result.step, m) + i);
+  }
+  for (const auto& callback : callbacks_) callback->on_commit(step);
+}
+
 Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster::Decision& decision,
-                                int training, TrainingListener& listener) {
+                                const model::MembershipChange& change, TrainingListener& listener) {
   using Clock = std::chrono::steady_clock;
   parallel::StepEngine engine(*state_, *gradients_, progress_, communicator,
                               parallel::parse_strategy(recipe_.parallel.strategy), decision,
-                              training);
-  const bool leaving = engine.rank().value() >= training;
+                              change.workers);
+  const bool leaving = change.rank >= change.workers;
+  if (leaving) {
+    for (const auto& callback : callbacks_) callback->on_drain(change);
+  }
   if (decision.kind == cluster::DecisionKind::kRestore) restore(engine, decision.step);
-  if (const auto rolled = engine.enter(rule(decision.step))) {
+  const auto rolled = engine.enter(rule(decision.step));
+  told_ = std::min(told_, progress_.step);  // a loss may have gone back
+  if (rolled) {
     if (leaving) return {Outcome::Kind::kLeft, ""};
+    tell_committed(*rolled, communicator.generation());
     protocol::StepDone done = describe(*rolled, communicator.generation());
     if (data_.validation_size() > 0 && due(recipe_.train.validate_every, rolled->step))
       done.validation_loss = validate(engine, rolled->step);
     listener.on_step(done);
+  }
+  if (!leaving) {
+    for (const auto& callback : callbacks_) callback->after_membership_change(change);
   }
   bool stopped = false;
   while (progress_.step.value() < recipe_.train.steps && !stopped) {
@@ -205,6 +243,7 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
     const double waited = data_.seconds_waited();
     const auto result = run_step(engine, next, listener);
     if (leaving) return {Outcome::Kind::kLeft, ""};
+    tell_committed(result, communicator.generation());
     protocol::StepDone done = describe(result, communicator.generation());
     done.data_wait_seconds = data_.seconds_waited() - waited;
     done.seconds = std::chrono::duration<double>(Clock::now() - started).count();
@@ -217,23 +256,18 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
     if (data_.validation_size() > 0 && (due(recipe_.train.validate_every, next) || stopped))
       done.validation_loss = validate(engine, next);
     listener.on_step(done);
-    if (save_ && (due(recipe_.checkpoint.every, next) || last || stopped))
-      save_(communicator, engine.assignment());
+    if (due(recipe_.checkpoint.every, next) || last || stopped) {
+      engine.compare_copies();
+      if (save_) save_(communicator, engine.assignment());
+    }
   }
   return {stopped ? Outcome::Kind::kStopped : Outcome::Kind::kFinished,
           engine.state_digest(progress_.step)};
 }
 
 cluster::Report Trainer::report() const {
-  cluster::Report report;
-  report.copies = state_->copies();
-  report.last_commit = progress_.last_commit;
-  report.parameters = progress_.parameters;
-  if (parallel::keeps_sums(parallel::parse_strategy(recipe_.parallel.strategy))) {
-    report.held.step = progress_.step.next();
-    for (int32_t m : gradients_->held()) report.held.ranges.push_back({m, m + 1});
-  }
-  return report;
+  return parallel::make_report(*state_, *gradients_, progress_,
+                               parallel::parse_strategy(recipe_.parallel.strategy));
 }
 
 }  // namespace craton::train

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "craton/comm/communicator.h"
+#include "craton/model/job_callback.h"
 #include "craton/model/model.h"
 #include "craton/parallel/step_engine.h"
 #include "craton/protocol/messages.h"
@@ -37,6 +38,10 @@ class Trainer {
   Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint);
   ~Trainer();
 
+  /// Computes a micro-batch for nothing, so that libraries, kernels, memory and data are warm
+  /// before the others wait for this worker.
+  void warm_up();
+
   const recipe::Recipe& recipe() const { return recipe_; }
   model::Model& model() { return *model_; }
   TrainingData& data() { return data_; }
@@ -57,11 +62,14 @@ class Trainer {
     std::string state_sha256;  ///< finished or stopped: of the whole training state
   };
 
-  /// Carries out `decision` and trains in this generation until it or the job ends. Ranks below
-  /// `training` train, the others leave. What a member hears of the next generation comes through
-  /// the listener.
-  Outcome train(comm::Communicator& communicator, const cluster::Decision& decision, int training,
-                TrainingListener& listener);
+  /// A generation in which this worker took part has ended; call it before `report`.
+  void before_membership_change(const model::MembershipChange& change);
+
+  /// Carries out `decision` and trains in the generation of `change` until it or the job ends.
+  /// Ranks below `change.workers` train, the others leave. What a member hears of the next
+  /// generation comes through the listener.
+  Outcome train(comm::Communicator& communicator, const cluster::Decision& decision,
+                const model::MembershipChange& change, TrainingListener& listener);
 
   /// What the operator needs to know for the next generation. Frozen: nothing of the last one
   /// changes it any more.
@@ -89,6 +97,7 @@ class Trainer {
   parallel::UpdateRule rule(Step step) const;
   protocol::StepDone describe(const parallel::StepResult& result, Generation generation) const;
   bool due(int64_t every, Step step) const;
+  void tell_committed(const parallel::StepResult& result, Generation generation);
 
   const recipe::Recipe recipe_;
   comm::Endpoint& endpoint_;
@@ -101,6 +110,8 @@ class Trainer {
   CheckpointWriter save_;
   CheckpointReader load_;
   parallel::StepProgress progress_;
+  std::vector<std::shared_ptr<model::JobCallback>> callbacks_;
+  Step told_;  // newest step that the callbacks know as committed
 };
 
 }  // namespace craton::train

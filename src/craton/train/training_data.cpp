@@ -51,9 +51,13 @@ TrainingData::TrainingData(const recipe::Recipe& recipe)
           sampler_, volume::LoaderSettings{static_cast<size_t>(recipe.data.loader_threads),
                                            recipe.data.prefetch_bytes})) {}
 
+int64_t TrainingData::first_sample(Step step, int32_t m) const {
+  return (step.value() - 1) * recipe_.train.global_batch + m * recipe_.train.micro_batch;
+}
+
 model::Batch TrainingData::micro_batch(Step step, int32_t m) {
   const int64_t rows = recipe_.train.micro_batch;
-  const int64_t first = (step.value() - 1) * recipe_.train.global_batch + m * rows;
+  const int64_t first = first_sample(step, m);
   model::Batch batch;
   batch.seed = recipe_.seed;
   const volume::WindowSpec window = sampler_->locate(first);

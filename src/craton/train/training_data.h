@@ -18,6 +18,8 @@ class TrainingData {
   /// Samples (step-1) * global_batch + micro_batch * m ..., in order; as model::Batch with input
   /// [micro_batch, window...]. Where volumes have windows of their own, micro_batch is 1.
   model::Batch micro_batch(Step step, int32_t m);
+  /// Number of its first sample; the others follow.
+  int64_t first_sample(Step step, int32_t m) const;
   /// One validation window, as a batch of one.
   model::Batch validation(int64_t index);
   int64_t validation_size() const;

@@ -89,6 +89,7 @@ class Worker : private TrainingListener {
   }
 
   void introduce() {
+    trainer_->warm_up();
     const comm::PeerAddress& a = endpoint_.address();
     protocol::Hello hello;
     id_ = cluster::WorkerId(a.incarnation);
@@ -110,6 +111,9 @@ class Worker : private TrainingListener {
     generation_ = membership.generation;
     const auto rank = cluster::rank_of(membership.members, id_);
     CRATON_FAULT_POINT("report.before");
+    model::MembershipChange change{generation_, membership.planned, rank ? rank->value() : -1,
+                                   cluster::training_members(membership.members), workers_};
+    if (took_part_in_ > Generation(0)) trainer_->before_membership_change(change);
     cluster::Report report = trainer_->report();
     report.worker = id_;
     report.generation = generation_;
@@ -128,9 +132,8 @@ class Worker : private TrainingListener {
       communicator->set_timeout(
           std::chrono::milliseconds(static_cast<int64_t>(recipe_.parallel.timeout_seconds * 1000)));
       took_part_in_ = generation_;
-      return conclude(trainer_->train(*communicator, *decision,
-                                      cluster::training_members(membership.members), *this),
-                      *rank);
+      workers_ = change.workers;
+      return conclude(trainer_->train(*communicator, *decision, change, *this), *rank);
     } catch (const Error& e) {
       if (e.reaction() != Reaction::kReconfigure) throw;
       log_info("generation {} is over: {}", generation_.value(), e.what());
@@ -164,6 +167,7 @@ class Worker : private TrainingListener {
   std::unique_ptr<CheckpointSaver> saver_;
   cluster::WorkerId id_;
   Generation generation_{0}, took_part_in_{0};
+  int workers_ = 0;  // that trained in the last generation that this worker took part in
 };
 
 constexpr const char* kOutOfMemory =
