@@ -113,7 +113,12 @@ void Turn::handle(const WorkerExited& event) {
   forget(event.worker);
   if (is_terminal(log_.phase)) return;
   if (event.kind == ExitKind::kCrash) {
-    count_failure(event.log_tail);
+    // Members that are lost while the loss of another is being handled are one failure: a rack that
+    // goes dark is no crash loop.
+    const bool counted_already = record.state == State::kMember &&
+                                 log_.phase == JobPhase::kRecovering &&
+                                 rank_of(log_.decided_members, event.worker).has_value();
+    if (!counted_already) count_failure(event.log_tail);
     publish("lost worker", event.worker, "the worker on {} ended unasked{}{}", record.info.node,
             event.log_tail.empty() ? "" : ": ", event.log_tail);
     if (is_terminal(log_.phase)) return;

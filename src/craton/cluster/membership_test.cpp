@@ -355,6 +355,25 @@ TEST_F(MembershipTest, AllGoneComesBackFromTheCheckpoint) {
   EXPECT_EQ(state.log.decision->lost_steps, 2);
 }
 
+TEST_F(MembershipTest, ThirtyOfThirtyTwoAreOneFailureAndAllReplacedAtOnce) {
+  options.shape = {.shards = 64, .micro_batches = 32, .backups = 1};
+  options.elastic.max_workers = options.start_workers = 32;
+  options.elastic.failures_without_progress = 4;
+  start(32);
+  on(CheckpointPublished{Step(6)});
+  int started = 0;
+  for (int i = 3; i <= 32; ++i) {
+    for (const StartWorkers& action : only<StartWorkers>(on(WorkerExited{WorkerId(i)})))
+      started += action.count;
+  }
+  now += options.elastic.failure_backoff;
+  for (const StartWorkers& action : only<StartWorkers>(on(Tick{}))) started += action.count;
+  EXPECT_EQ(started, 30);
+  report(1, 8);
+  report(2, 8);
+  EXPECT_EQ(state.log.phase, JobPhase::kTraining);  // the two go on meanwhile
+}
+
 TEST_F(MembershipTest, APlannedChangeWithoutBoundaryBecomesAnAbort) {
   start(3);
   on(ScaleRequested{2});
