@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test build unit sanitize install-dependencies clean
+.PHONY: demo test build unit sweep soak mutate sanitize install-dependencies clean
 
 install-dependencies:
 	@tools/install-dependencies
@@ -23,6 +23,20 @@ test: install-dependencies
 
 unit: build
 	ctest --preset $(PRESET) -L unit
+
+# Every fault point, action and rank, and pairs of faults; half an hour and more.
+sweep: build
+	CRATON_SWEEP=all CRATON_TEST_BIN=$(CURDIR)/build/$(PRESET)/bin build/$(PRESET)/bin/sweep_test
+
+# Faults anywhere, until it is stopped: make soak SEED=7 COUNT=1000
+SEED ?= $(shell date +%s)
+COUNT ?= 100000
+soak: build
+	CRATON_SWEEP=random:$(SEED):$(COUNT) CRATON_TEST_BIN=$(CURDIR)/build/$(PRESET)/bin build/$(PRESET)/bin/sweep_test
+
+# Takes the rules of the commit protocol out, one at a time: a test must notice each.
+mutate:
+	tools/mutate
 
 sanitize:
 	cmake --preset asan-ubsan

@@ -1,6 +1,7 @@
 // P2 and P3: a worker that is killed, or throws, at any point of the protocol costs no finished
 // step, and the job ends with the bits of the quiet run.
 
+#include "tests/live_job.h"
 #include "tests/tiny_job.h"
 
 namespace craton::tests {
@@ -16,9 +17,11 @@ class Recovery : public testing::Test {
 
   /// Trains on three workers with a fault; the digest must be the quiet run's, and exactly one
   /// worker must have been lost.
-  static void survive(const std::string& strategy, const std::string& fault) {
-    const std::string name = "fault-" + std::to_string(number_++);
-    std::vector<std::string> overrides = {"parallel.strategy=" + strategy};
+  static void survive(const std::string& strategy, const std::string& fault,
+                      std::vector<std::string> overrides = {}) {
+    ++number_;
+    const std::string name = name_of_last();
+    overrides.push_back("parallel.strategy=" + strategy);
     if (strategy != "ddp") overrides.push_back("parallel.backups=1");
     EXPECT_EQ(job_->digest(name, 3, overrides, {"CRATON_FAULTS=" + fault}), quiet_)
         << strategy << " " << fault;
@@ -28,6 +31,8 @@ class Recovery : public testing::Test {
         << strategy << " " << fault << ": nothing was lost";
     EXPECT_EQ(job_->program().read_json("runs/" + name + "/result.json")["lost_steps"], 0);
   }
+
+  static std::string name_of_last() { return "fault-" + std::to_string(number_); }
 
   static inline TinyJob* job_ = nullptr;
   static inline std::string quiet_;
@@ -69,8 +74,75 @@ TEST_F(Recovery, WithoutBackupsGoesBackToTheCheckpointAndSaysSo) {
   EXPECT_EQ(state_digest(result.output), quiet_);
   EXPECT_NE(result.output.find("back to the checkpoint of step 2"), std::string::npos)
       << result.output;
-  // One or three: checkpoints are written beside training, so that of step 2 may not have been whole yet.
+  // One or three: checkpoints are written beside training, so that of step 2 may not have been
+  // whole yet.
   EXPECT_GE(job_->program().read_json("runs/no-backup/result.json")["lost_steps"], 1);
+}
+
+// The job is told from outside what a run is: the same numbers for each step, whoever is lost and
+// whoever joins.
+TEST_F(Recovery, MetricsAreThoseOfTheQuietRun) {
+  const std::string hold = (job_->program().folder() / "hold-metrics").string();
+  LiveJob job(
+      job_->program(), "metrics",
+      {"train", "tiny.yaml", "--workers", "3", "name=metrics", "parallel.strategy=zero1",
+       "parallel.backups=1"},
+      {"CRATON_FAULTS=store.after_ack:rank=1:step=2:kill; compute.before:rank=0:step=3:hold=" +
+       hold});
+  ASSERT_TRUE(job.await_events("admitted", 4));
+  runtime::write_file_atomically(hold, "go");
+  EXPECT_EQ(state_digest(job.finish().output), quiet_);
+  const auto disturbed = job.metrics();
+  const auto quiet = LiveJob::metrics_of(job_->program().folder() / "runs" / "quiet");
+  ASSERT_EQ(disturbed.size(), quiet.size());
+  for (size_t i = 0; i < quiet.size(); ++i) {
+    for (const char* number : {"step", "loss", "validation_loss", "gradient_norm", "learning_rate",
+                               "applied", "skipped_steps"}) {
+      EXPECT_EQ(disturbed[i].value(number, nlohmann::json()),
+                quiet[i].value(number, nlohmann::json()))
+          << number << " of step " << i + 1;
+    }
+  }
+  EXPECT_TRUE(quiet.back().contains("loss") && quiet.back().contains("learning_rate"));
+  EXPECT_EQ(disturbed.back()["workers"], 3);
+}
+
+// The whole job ends between the workers' parts of a checkpoint and its manifest: what was saved
+// before counts, with the data that belong to it.
+TEST_F(Recovery, FromAnEndInTheMiddleOfACheckpoint) {
+  const std::string hold = (job_->program().folder() / "never").string();
+  {
+    LiveJob job(job_->program(), "cut",
+                {"train", "tiny.yaml", "--workers", "2", "name=cut", "checkpoint.every=1"},
+                {"CRATON_FAULTS=checkpoint.between:rank=1:occurrence=3:hold=" + hold});
+    ASSERT_TRUE(job.await_step(3));
+    job.program().signal(SIGKILL);
+  }
+  const auto result = job_->train("cut", 3, {"parallel.strategy=zero2", "checkpoint.every=1"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("goes on after step "), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("step 1/4"), std::string::npos) << "step 1 was done twice";
+  EXPECT_EQ(state_digest(result.output), quiet_);
+}
+
+TEST_F(Recovery, BelowTheMinimumTheJobWaitsForAReplacement) {
+  survive("zero1", "compute.after:rank=1:step=2:kill", {"parallel.min_workers=3"});
+  const auto metrics = LiveJob::metrics_of(job_->program().folder() / "runs" / name_of_last());
+  for (const auto& step : metrics) EXPECT_EQ(step["workers"], 3);
+}
+
+TEST_F(Recovery, WhenAllWorkersAreLostOneAfterTheOther) {
+  const auto result = job_->train(
+      "all-lost", 3, {"parallel.strategy=zero1", "parallel.backups=1", "checkpoint.every=1"},
+      {"CRATON_FAULTS=compute.after:rank=0:step=3:kill; reduce.collect:rank=1:step=3:kill; "
+       "report.before:rank=2:step=3:kill"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(state_digest(result.output), quiet_) << result.output;
+}
+
+// A flipped bit in a second copy on its way is noticed by its receiver; the copy comes again.
+TEST_F(Recovery, FromADamagedTransfer) {
+  survive("zero1", "compute.after:rank=1:step=2:kill; transfer.received:rank=2:step=2:flip");
 }
 
 }  // namespace
