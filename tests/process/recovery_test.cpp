@@ -96,14 +96,14 @@ TEST_F(Recovery, MetricsAreThoseOfTheQuietRun) {
   const auto quiet = LiveJob::metrics_of(job_->program().folder() / "runs" / "quiet");
   ASSERT_EQ(disturbed.size(), quiet.size());
   for (size_t i = 0; i < quiet.size(); ++i) {
-    for (const char* number : {"step", "loss", "validation_loss", "gradient_norm", "learning_rate",
-                               "applied", "skipped_steps"}) {
+    for (const char* number :
+         {"step", "loss", "val_loss", "grad_norm", "lr", "applied", "skipped_steps"}) {
       EXPECT_EQ(disturbed[i].value(number, nlohmann::json()),
                 quiet[i].value(number, nlohmann::json()))
           << number << " of step " << i + 1;
     }
   }
-  EXPECT_TRUE(quiet.back().contains("loss") && quiet.back().contains("learning_rate"));
+  EXPECT_TRUE(quiet.back().contains("val_loss") && quiet.back().contains("lr"));
   EXPECT_EQ(disturbed.back()["workers"], 3);
 }
 
