@@ -72,12 +72,14 @@ using StoreFactory = std::function<std::shared_ptr<ObjectStore>(std::string_view
 /// open_store.cpp. Thread-safe.
 void register_store_scheme(std::string_view scheme, StoreFactory factory);
 
-/// Opens "file:///absolute/path", a plain path (relative or absolute), or "memory://name" (shared
-/// within the process). kUnsupported for a scheme that this build lacks. The root need not exist
-/// yet.
+/// Opens "file:///absolute/path", a plain path (relative or absolute), "memory://name" (shared
+/// within the process), "s3://bucket/prefix?options" (s3/location.h) or, to read from,
+/// "http(s)://host/folder". kUnsupported for a scheme that this build lacks. The root need not
+/// exist yet, and no server is asked before the first call.
 std::shared_ptr<ObjectStore> open_store(std::string_view uri);
 
-/// "s3://b/x" + "y/z" -> "s3://b/x/y/z"; also for plain paths.
+/// "s3://b/x" + "y/z" -> "s3://b/x/y/z"; also for plain paths. The options of an s3:// location stay
+/// at the end: "s3://b/x?region=r" + "y" -> "s3://b/x/y?region=r".
 std::string join_uri(std::string_view uri, std::string_view key);
 
 }  // namespace craton::store

@@ -5,8 +5,10 @@
 
 #include "craton/base/error.h"
 #include "craton/store/file_store.h"
+#include "craton/store/http/http_store.h"
 #include "craton/store/memory_store.h"
 #include "craton/store/object_store.h"
+#include "craton/store/s3/s3_store.h"
 
 namespace craton::store {
 
@@ -26,6 +28,12 @@ Registry& registry() {
       return std::make_shared<FileStore>(std::string(uri.substr(7)));
     };
     made->factories["memory"] = [](std::string_view uri) { return MemoryStore::open(uri); };
+    made->factories["s3"] = [](std::string_view uri) { return s3::S3Store::open(uri); };
+    made->factories["http"] =
+        made->factories["https"] = [](std::string_view uri) -> std::shared_ptr<ObjectStore> {
+      return std::make_shared<http::HttpStore>(http::parse_url(uri),
+                                               http::limits_from(process_environment()));
+    };
     return made;
   }();
   return *instance;
@@ -58,12 +66,16 @@ std::shared_ptr<ObjectStore> open_store(std::string_view uri) {
   }
   if (!factory)
     fail(ErrorCode::kUnsupported,
-         "\"{}\": this build has no store for {}://; it has {} and plain paths", uri,
-         uri.substr(0, colon), known);
+         "\"{}\": this build has no store for {}://; it has {} and plain paths",
+         uri.substr(0, uri.find('?')), uri.substr(0, colon), known);
   return factory(uri);
 }
 
 std::string join_uri(std::string_view uri, std::string_view key) {
+  // The options of an s3:// location stay behind its key.
+  const size_t question = uri.starts_with("s3://") ? uri.find('?') : uri.npos;
+  if (question != uri.npos)
+    return join_uri(uri.substr(0, question), key) + std::string(uri.substr(question));
   std::string out(uri);
   while (!out.empty() && out.back() == '/' && !out.ends_with("://")) out.pop_back();
   while (!key.empty() && key.front() == '/') key.remove_prefix(1);
