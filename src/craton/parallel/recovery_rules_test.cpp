@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <random>
 #include <thread>
 
 #include "craton/base/error.h"
@@ -446,6 +447,30 @@ TEST_F(RecoveryRules, AResizeLeavesEachWorkerItsShare) {
     }
   }
   EXPECT_EQ(worker(0).digest, quiet(3));
+}
+
+// One step per size: planned changes, so nothing is computed twice. Who leaves is a member until
+// the first commit, and comes back as a new worker.
+TEST_F(RecoveryRules, AnySizeMayFollowAnyOther) {
+  std::vector<int> sizes = {1, 2, 3, 4, 3, 1};
+  std::mt19937 random(11);
+  for (int k = 0; k < 12; ++k) sizes.push_back(1 + static_cast<int>(random() % 5));
+  std::vector<int> members;
+  int next = 0;
+  int64_t step = 0;
+  for (int size : sizes) {
+    const int leaving = std::max(0, static_cast<int>(members.size()) - size);
+    while (static_cast<int>(members.size()) < size) {
+      add_worker();
+      members.push_back(next++);
+    }
+    const auto decision = run(members, ++step, {}, leaving);
+    if (step > 1) EXPECT_EQ(decision.kind, cluster::DecisionKind::kRecompute) << "step " << step;
+    EXPECT_EQ(decision.lost_steps, 0);
+    members.resize(static_cast<size_t>(size));
+    for (int w : members) ASSERT_EQ(worker(w).error, "") << "size " << size;
+  }
+  EXPECT_EQ(worker(members[0]).digest, quiet(step));
 }
 
 TEST_F(RecoveryRules, AHundredGenerationsInFlatMemory) {
