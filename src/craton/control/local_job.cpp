@@ -137,11 +137,14 @@ void LocalJob::record(const cluster::PublishEvent& event) {
   using Kind = results::RunEvent::Kind;
   static const std::map<std::string, Kind> kShown = {
       {"lost worker", Kind::kFailed}, {"admitted", Kind::kJoined}, {"size", Kind::kResized},
-      {"loss", Kind::kRestored},      {"backoff", Kind::kFailed},  {"refused", Kind::kFailed}};
+      {"decision", Kind::kResumed},   {"left", Kind::kLeft},       {"loss", Kind::kRestored},
+      {"backoff", Kind::kFailed},     {"refused", Kind::kFailed}};
   const auto shown = kShown.find(event.kind);
+  const bool first = last_generation_ == 0;  // the job starts: no change yet
+  if (event.kind == "decision" && first) return;
   if (shown != kShown.end() && journal_.last_step() < recipe_.train.steps) {
     journal_.on_event(shown->second, journal_.last_step(), training_workers(), event.text,
-                      event.kind != "admitted" || last_generation_ > 0);
+                      event.kind != "decision" && (event.kind != "admitted" || !first));
   }
 }
 

@@ -193,6 +193,8 @@ std::pair<const char*, const char*> name_of(RunEvent::Kind kind) {
       return {"failed", "failed"};
     case RunEvent::Kind::kResized:
       return {"resized", "resized"};
+    case RunEvent::Kind::kResumed:
+      return {"resumed", "resumed"};
     case RunEvent::Kind::kRestored:
       return {"restored", "went back"};
     case RunEvent::Kind::kCheckpoint:

@@ -20,6 +20,7 @@ struct RunEvent {
     kLeft,
     kFailed,
     kResized,
+    kResumed,
     kRestored,
     kCheckpoint,
     kSkipped,
