@@ -5,7 +5,8 @@
 // CRATON_SWEEP: `part` (default, a representative part), `all`, or `random:SEED:COUNT`, a campaign
 // with faults anywhere.
 
-#include <array>
+#include <fmt/format.h>
+
 #include <random>
 
 #include "tests/live_job.h"
@@ -136,9 +137,12 @@ std::vector<Case> random_faults(uint32_t seed, int count) {
     if (random() % 2) c.overrides = {"checkpoint.every=2"};
     if (random() % 2) c.joiner_faults = pick(points) + ":" + pick(kActions);
     for (int f = 0; f < 2; ++f) {
-      c.faults += pick(points) + ":rank=" + std::to_string(random() % c.workers) +
-                  ":step=" + std::to_string(1 + random() % 4) +
-                  ":occurrence=" + std::to_string(1 + random() % 3) + ":" + pick(kActions) + "; ";
+      const std::string action = pick(kActions);
+      // An error before the first finished step is taken for the job's own: it ends the job.
+      const uint32_t first = action == "throw" ? 2 : 1;
+      c.faults += fmt::format("{}:rank={}:step={}:occurrence={}:{}; ", pick(points),
+                              random() % static_cast<uint32_t>(c.workers),
+                              first + random() % (5 - first), 1 + random() % 3, action);
     }
     cases.push_back(c);
   }
