@@ -117,21 +117,39 @@ void append_line(const fs::path& path, std::string_view line) {
   }
 }
 
+namespace {
+
+fs::path without_slash(fs::path path) {
+  while (path.has_relative_path() && path.filename().empty()) path = path.parent_path();
+  return path;
+}
+
+/// The path, of a process that had the same number long ago.
+fs::path removed(fs::path path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+  return path;
+}
+
+}  // namespace
+
 StagedDirectory::StagedDirectory(fs::path path, bool replace)
-    : path_(std::move(path)), replace_(replace) {
-  while (path_.has_relative_path() && path_.filename().empty()) path_ = path_.parent_path();
+    : StagedDirectory(
+          path, replace,
+          removed(without_slash(path).string() + ".partial-" + std::to_string(::getpid()))) {}
+
+StagedDirectory::StagedDirectory(fs::path path, bool replace, fs::path staging)
+    : path_(without_slash(std::move(path))), staging_(std::move(staging)), replace_(replace) {
   if (fs::exists(path_) && !replace_)
     fail(ErrorCode::kAlreadyExists, "{} already exists", path_.string());
-  staging_ = path_.string() + ".partial-" + std::to_string(::getpid());
   std::error_code error;
-  fs::remove_all(staging_, error);
   fs::create_directories(staging_, error);
   if (error) fail_errno(fmt::format("cannot create {}", path_.string()), error.value());
 }
 
 StagedDirectory::~StagedDirectory() {
   std::error_code ignored;
-  if (!committed_) fs::remove_all(staging_, ignored);
+  if (!committed_ && !keep_) fs::remove_all(staging_, ignored);
 }
 
 void StagedDirectory::commit() {

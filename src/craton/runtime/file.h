@@ -56,16 +56,20 @@ class StagedDirectory {
  public:
   /// Error kAlreadyExists when `path` exists and `replace` is false.
   explicit StagedDirectory(std::filesystem::path path, bool replace = false);
+  /// As above, but built in `staging`, which may hold content from an earlier process.
+  StagedDirectory(std::filesystem::path path, bool replace, std::filesystem::path staging);
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();
   const std::filesystem::path& staging() const { return staging_; }
   void commit();
+  /// From now on the staging folder stays when this never commits.
+  void keep() { keep_ = true; }
 
  private:
   std::filesystem::path path_, staging_;
   bool replace_;
-  bool committed_ = false;
+  bool committed_ = false, keep_ = false;
 };
 
 /// A fresh folder below the system's temporary folder, removed with its content; for tests and

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "craton/base/error.h"
+#include "craton/base/fault_point.h"
 #include "craton/runtime/file.h"
 
 namespace craton::store {
@@ -95,6 +96,7 @@ class FileUpload final : public Upload {
 
   void finish() override {
     flush();
+    CRATON_FAULT_POINT("object.publish");
     if (::rename(temporary_.c_str(), path_.c_str()) != 0)
       fail_errno(fmt::format("cannot write {}", path_.string()), errno);
     published_ = true;
@@ -142,6 +144,19 @@ void FileStore::sync() {
   FileDescriptor fd(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid() || ::syncfs(fd.get()) != 0)
     fail_errno(fmt::format("cannot sync {}", root_.string()), errno);
+}
+
+void FileStore::remove_unfinished() {
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  fs::recursive_directory_iterator it(root_, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (it->path().filename().string().find(kTemporaryMark) != std::string::npos)
+      unfinished.push_back(it->path());
+  }
+  if (error && !is_absent(error.value()))
+    fail_errno(fmt::format("cannot list {}", root_.string()), error.value());
+  for (const fs::path& path : unfinished) ::unlink(path.c_str());
 }
 
 fs::path FileStore::path_of(std::string_view key) const {

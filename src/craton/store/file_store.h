@@ -25,6 +25,8 @@ class FileStore final : public ObjectStore {
   const std::filesystem::path& root() const { return root_; }
   /// Flushes the file system that holds the root.
   void sync();
+  /// Removes the temporary files of processes that were killed. Nobody else may be writing.
+  void remove_unfinished();
 
   std::string uri() const override;
   std::optional<Bytes> get(std::string_view key) override;
