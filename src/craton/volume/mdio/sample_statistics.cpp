@@ -5,6 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "craton/base/error.h"
+#include "craton/base/wide_loops.h"
+
 namespace craton::volume::mdio {
 
 namespace {
@@ -32,45 +35,125 @@ void spread(std::vector<int64_t>& bins, double min, double width, double low, do
   }
 }
 
+/// Sums that run side by side, in an order that no compiler changes.
+struct Lanes {
+  double sum[kLanes] = {}, squares[kLanes] = {};
+  float low[kLanes], high[kLanes];
+  int64_t counted[kLanes] = {};
+
+  Lanes() {
+    std::fill_n(low, kLanes, std::numeric_limits<float>::infinity());
+    std::fill_n(high, kLanes, -std::numeric_limits<float>::infinity());
+  }
+  void add(const float* row, size_t count);
+};
+
+/// Zeros, NaN and infinity do not count: they become zeros, and no bounds.
+CRATON_WIDE void add_whole(Lanes& lanes, const float* row, size_t steps) {
+  Lanes own = lanes;
+  for (size_t step = 0; step < steps; ++step, row += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const float value = row[lane];
+      const uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7fffffffu;
+      const bool use = magnitude - 1 < 0x7f7fffffu;
+      const double wide = use ? static_cast<double>(value) : 0.0;
+      own.sum[lane] += wide;
+      own.squares[lane] += wide * wide;
+      own.counted[lane] += use ? 1 : 0;
+      const float low = use ? value : own.low[lane], high = use ? value : own.high[lane];
+      own.low[lane] = low < own.low[lane] ? low : own.low[lane];
+      own.high[lane] = high > own.high[lane] ? high : own.high[lane];
+    }
+  }
+  lanes = own;
+}
+
+void Lanes::add(const float* row, size_t count) {
+  add_whole(*this, row, count / kLanes);
+  const size_t rest = count % kLanes;
+  if (rest == 0) return;
+  float padded[kLanes] = {};
+  std::copy_n(row + count - rest, rest, padded);
+  add_whole(*this, padded, 1);
+}
+
 }  // namespace
 
 void SampleStatistics::add(size_t chunk, const Block& block) {
-  std::vector<uint32_t> buckets(kBuckets, 0);
-  // Lanes let the sums run in parallel and in an order that no compiler changes.
-  double sum[kLanes] = {}, squares[kLanes] = {};
-  float low[kLanes], high[kLanes];
-  std::fill_n(low, kLanes, std::numeric_limits<float>::infinity());
-  std::fill_n(high, kLanes, -std::numeric_limits<float>::infinity());
-  int64_t counted[kLanes] = {};
-  const auto take = [&](float value, size_t lane) {
-    const bool use = value != 0 && std::isfinite(value);
-    const double wide = use ? static_cast<double>(value) : 0.0;
-    sum[lane] += wide;
-    squares[lane] += wide * wide;
-    counted[lane] += use;
-    low[lane] = use && value < low[lane] ? value : low[lane];
-    high[lane] = use && value > high[lane] ? value : high[lane];
-  };
+  std::vector<uint32_t> buckets(2 * kBuckets, 0);
+  Lanes lanes;
   for (size_t r = 0; r < block.counted.size(); ++r) {
     if (block.counted[r] == 0) continue;
     const float* row = block.samples.data() + r * block.row;
+    lanes.add(row, block.valid);
+    // Neighbours fall into the same bucket more often than not: two tables, so that they need not
+    // wait for one another.
+    uint32_t* even = buckets.data();
+    uint32_t* odd = even + kBuckets;
     size_t i = 0;
-    for (; i + kLanes <= block.valid; i += kLanes)
-      for (size_t lane = 0; lane < kLanes; ++lane) take(row[i + lane], lane);
-    for (size_t lane = 0; i < block.valid; ++i, ++lane) take(row[i], lane);
-    for (i = 0; i < block.valid; ++i) ++buckets[std::bit_cast<uint32_t>(row[i]) >> kBucketShift];
+    for (; i + 2 <= block.valid; i += 2) {
+      ++even[std::bit_cast<uint32_t>(row[i]) >> kBucketShift];
+      ++odd[std::bit_cast<uint32_t>(row[i + 1]) >> kBucketShift];
+    }
+    if (i < block.valid) ++even[std::bit_cast<uint32_t>(row[i]) >> kBucketShift];
   }
+  for (size_t i = 0; i < kBuckets; ++i) buckets[i] += buckets[kBuckets + i];
   Partial partial;
-  partial.min = *std::min_element(low, low + kLanes);
-  partial.max = *std::max_element(high, high + kLanes);
+  partial.min = *std::min_element(lanes.low, lanes.low + kLanes);
+  partial.max = *std::max_element(lanes.high, lanes.high + kLanes);
   for (size_t lane = 0; lane < kLanes; ++lane) {
-    partial.count += counted[lane];
-    partial.sum += sum[lane];
-    partial.sum_squares += squares[lane];
+    partial.count += lanes.counted[lane];
+    partial.sum += lanes.sum[lane];
+    partial.sum_squares += lanes.squares[lane];
   }
   std::lock_guard lock(mutex_);
   partials_[chunk] = partial;
   for (size_t i = 0; i < kBuckets; ++i) buckets_[i] += buckets[i];
+  if (chunks_per_column_ == 0) return;
+  std::vector<int64_t>& column = open_columns_[chunk / chunks_per_column_];
+  column.resize(kBuckets, 0);
+  for (size_t i = 0; i < kBuckets; ++i) column[i] += buckets[i];
+}
+
+// Sums and bounds go as bit patterns: they must come back exactly, and some are infinite.
+nlohmann::json SampleStatistics::take_column(size_t column) {
+  nlohmann::json chunks = nlohmann::json::array(), buckets = nlohmann::json::array();
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < chunks_per_column_; ++i) {
+    const Partial& p = partials_[column * chunks_per_column_ + i];
+    chunks.push_back({p.count, std::bit_cast<uint64_t>(p.sum),
+                      std::bit_cast<uint64_t>(p.sum_squares), std::bit_cast<uint32_t>(p.min),
+                      std::bit_cast<uint32_t>(p.max)});
+  }
+  const auto open = open_columns_.find(column);
+  for (size_t i = 0; open != open_columns_.end() && i < kBuckets; ++i) {
+    if (open->second[i] > 0) buckets.push_back({i, open->second[i]});
+  }
+  open_columns_.erase(column);
+  return {{"chunks", std::move(chunks)}, {"buckets", std::move(buckets)}};
+}
+
+void SampleStatistics::restore_column(size_t column, const nlohmann::json& state) {
+  try {
+    std::vector<Partial> partials;
+    for (const nlohmann::json& c : state.at("chunks")) {
+      partials.push_back({c.at(0).get<int64_t>(), std::bit_cast<double>(c.at(1).get<uint64_t>()),
+                          std::bit_cast<double>(c.at(2).get<uint64_t>()),
+                          std::bit_cast<float>(c.at(3).get<uint32_t>()),
+                          std::bit_cast<float>(c.at(4).get<uint32_t>())});
+    }
+    std::lock_guard lock(mutex_);
+    if (partials.size() != chunks_per_column_)
+      fail(ErrorCode::kCorrupt, "{} chunks in a column of {}", partials.size(), chunks_per_column_);
+    std::ranges::copy(partials,
+                      partials_.begin() + static_cast<ptrdiff_t>(column * chunks_per_column_));
+    for (const nlohmann::json& b : state.at("buckets"))
+      buckets_.at(b.at(0).get<size_t>()) += b.at(1).get<int64_t>();
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorCode::kCorrupt, "statistics of a chunk column: {}", e.what());
+  } catch (const std::out_of_range&) {
+    fail(ErrorCode::kCorrupt, "statistics of a chunk column: no such bucket");
+  }
 }
 
 Statistics SampleStatistics::total() const {

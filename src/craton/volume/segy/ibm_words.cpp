@@ -1,12 +1,6 @@
 #include "craton/volume/segy/ibm_words.h"
 
-// Compiled twice and picked by processor, as the decoders are.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CRATON_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define CRATON_WIDE
-#endif
+#include "craton/base/wide_loops.h"
 
 namespace craton::volume::segy {
 

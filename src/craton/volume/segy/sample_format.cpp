@@ -6,15 +6,7 @@
 #include <limits>
 
 #include "craton/base/check.h"
-
-// The hot loops are compiled twice and picked by processor: the arithmetic is exact, so the bits
-// are the same.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CRATON_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define CRATON_WIDE
-#endif
+#include "craton/base/wide_loops.h"
 
 namespace craton::volume::segy {
 
