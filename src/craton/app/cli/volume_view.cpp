@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ namespace plot = volume::plot;
 
 struct ViewOptions {
   std::string store, out, variable, windows, map, scale;
-  std::optional<double> inline_number, crossline, time, depth, cdp, offset;
+  std::optional<double> inline_number, crossline, time, depth, cdp, trace, offset, angle;
   bool spectrum = false;
   double clip = 99;
 };
@@ -30,7 +31,9 @@ std::vector<plot::Place> places_of(const ViewOptions& o) {
   add("inline", o.inline_number);
   add("crossline", o.crossline);
   add("cdp", o.cdp);
+  add("trace", o.trace);
   add("offset", o.offset);
+  add("angle", o.angle);
   add("time", o.time);
   add("depth", o.depth);
   return places;
@@ -64,8 +67,16 @@ plot::Image draw_places(const volume::Volume& volume, const ViewOptions& o) {
     fmt::print(stderr, "craton: a window of {} is larger than this picture of {} x {}: not drawn\n",
                label, s.columns, s.rows);
   }
-  const plot::ColorMap map = plot::color_map(o.scale.empty() ? "seismic" : o.scale);
-  return plot::draw_section(s, plot::ColorScale::symmetric(s.values, o.clip, map), windows.boxes);
+  // Amplitudes swing around zero; velocities and the like do not.
+  const bool around_zero =
+      std::any_of(s.values.begin(), s.values.end(), [](float v) { return v < 0; }) ||
+      std::none_of(s.values.begin(), s.values.end(), [](float v) { return v > 0; });
+  const plot::ColorMap map = plot::color_map(!o.scale.empty() ? o.scale
+                                             : around_zero    ? "seismic"
+                                                              : "viridis");
+  const plot::ColorScale scale = around_zero ? plot::ColorScale::symmetric(s.values, o.clip, map)
+                                             : plot::ColorScale::ranged(s.values, o.clip, map);
+  return plot::draw_section(s, scale, windows.boxes);
 }
 
 void run_view(const ViewOptions& o) {
@@ -97,7 +108,9 @@ void add_volume_view(CLI::App& volume) {
   view->add_option("--crossline", o.crossline,
                    "Section along this crossline; with --inline a prestack gather");
   view->add_option("--cdp", o.cdp, "Gather of this cdp");
+  view->add_option("--trace", o.trace, "Gather of this trace of a line in the file's order");
   view->add_option("--offset", o.offset, "Prestack: this offset");
+  view->add_option("--angle", o.angle, "Prestack: this angle");
   view->add_option("--time", o.time, "Slice at this time");
   view->add_option("--depth", o.depth, "Slice at this depth");
   view->add_option("--windows", o.windows,
@@ -105,7 +118,9 @@ void add_volume_view(CLI::App& volume) {
   auto* map = view->add_option("--map", o.map, "Map instead: live, fold or amplitude")
                   ->check(CLI::IsMember({"live", "fold", "amplitude"}));
   view->add_flag("--spectrum", o.spectrum, "Mean amplitude spectrum instead")->excludes(map);
-  view->add_option("--scale", o.scale, "Colours: seismic, grey or viridis (seismic; maps viridis)");
+  view->add_option(
+      "--scale", o.scale,
+      "Colours: seismic, grey or viridis (seismic; viridis for maps and for values above zero)");
   view->add_option("--clip", o.clip, "Percentile of the amplitudes at which colours end")
       ->check(CLI::Range(50.0, 100.0))
       ->capture_default_str();

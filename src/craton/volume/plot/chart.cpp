@@ -50,6 +50,16 @@ Ticks ticks_for(double from, double to, int pixels, int pixels_per_tick) {
   return t;
 }
 
+Ticks whole_ones(const Ticks& ticks) {
+  Ticks t;
+  for (const double v : ticks.values) {
+    if (std::abs(v - std::round(v)) > 1e-6) continue;
+    t.values.push_back(std::round(v));
+    t.texts.push_back(tick_text(t.values.back(), 1));
+  }
+  return t;
+}
+
 int widest(const Ticks& ticks) {
   int width = 0;
   for (const std::string& text : ticks.texts) width = std::max(width, text_width(text, kNumber));
@@ -132,8 +142,9 @@ void draw_box(Image& image, const Frame& f, const Box& box, const Raster& raster
 int pixels_for(int64_t cells, int wanted) {
   if (wanted > 0) return std::clamp(wanted, 16, 16000);
   if (cells >= 1600) return 1600;
-  const int64_t factor = cells >= 480 ? 1 : std::min<int64_t>(8, (480 + cells - 1) / cells);
-  return static_cast<int>(std::max<int64_t>(cells * factor, 16));
+  if (cells >= 480) return static_cast<int>(cells);
+  const int64_t most = std::min<int64_t>(8, (480 + cells - 1) / cells);
+  return static_cast<int>(cells * std::max(most, (240 + cells - 1) / cells));
 }
 
 // Room around the data: numbers and titles of the axes, the title, the colour bar.
@@ -214,9 +225,11 @@ Image draw_chart(const Raster& raster, const ColorScale& scale, const ChartStyle
   };
   const double across_end = end(style.across, raster.columns),
                down_end = end(style.down, raster.rows);
+  const double half_across = style.across.step / 2, half_down = style.down.step / 2;
   const Ticks across = ticks_for(style.across.start, across_end, f.width, 90);
   const Ticks down = ticks_for(style.down.start, down_end, f.height, 60);
-  const Ticks bar = ticks_for(scale.low, scale.high, f.height, 60);
+  Ticks bar = ticks_for(scale.low, scale.high, f.height, 60);
+  if (style.counts && bar.step < 1) bar = whole_ones(bar);
   const Margins m = margins_for(style, down, style.color_bar ? &bar : nullptr);
   f.left = m.left;
   f.top = m.top;
@@ -226,8 +239,11 @@ Image draw_chart(const Raster& raster, const ColorScale& scale, const ChartStyle
   image.outline(f.left - 1, f.top - 1, f.width + 2, f.height + 2, kBlack);
   for (const Box& box : style.boxes) draw_box(image, f, box, raster);
   draw_title(image, f, style.title);
-  draw_across(image, f, across, style.across.start, across_end, style.across.title);
-  draw_down(image, f, down, style.down.start, down_end, style.down.title, kGap);
+  // The sides of the picture are those of its outer cells.
+  draw_across(image, f, across, style.across.start - half_across, across_end + half_across,
+              style.across.title);
+  draw_down(image, f, down, style.down.start - half_down, down_end + half_down, style.down.title,
+            kGap);
   if (style.color_bar) draw_color_bar(image, f, scale, bar, style.value_title);
   return image;
 }

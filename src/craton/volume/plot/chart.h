@@ -34,7 +34,8 @@ struct ChartStyle {
   AxisLabels across, down;
   std::string value_title;  ///< beside the colour bar
   bool color_bar = true;
-  int width = 0, height = 0;  ///< of the data area in pixels; 0: chosen, between 320 and 1600
+  bool counts = false;      ///< whole numbers: nothing between them beside the colour bar
+  int width = 0, height = 0;  ///< of the data area in pixels; 0: chosen, between 240 and 1600
   std::vector<Box> boxes;
 };
 

@@ -137,6 +137,24 @@ TEST(Chart, HoldsTheDataTheBoxesAndTheTitles) {
   EXPECT_GT(draw_curves(std::vector<Curve>{empty, one}, style).width(), 100);
 }
 
+TEST(Chart, SmallPicturesAreLargeEnoughForTheirLabels) {
+  const ColorScale scale{.map = ColorMap::kGrey, .low = 0, .high = 1};
+  ChartStyle style;
+  style.counts = true;
+  const std::vector<float> two = {0, 1};
+  const Image chart = draw_chart({two, 1, 2}, scale, style);
+  EXPECT_GE(chart.width(), 240);
+  EXPECT_GE(chart.height(), 240);
+}
+
+TEST(Font, LettersWithATailReachBelowTheLine) {
+  for (char c = 'a'; c <= 'z'; ++c) {
+    bool below = false;
+    for (const uint8_t column : glyph(c)) below = below || (column & 0x80) != 0;
+    EXPECT_EQ(below, std::string_view("gjpqy").find(c) != std::string_view::npos) << c;
+  }
+}
+
 // Samples tell their place: inline * 10000 + crossline * 100 + time.
 std::shared_ptr<FormulaVolume> cube() {
   const auto volume = std::make_shared<FormulaVolume>(

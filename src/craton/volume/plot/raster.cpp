@@ -53,7 +53,7 @@ void for_each_dot(std::string_view text, int scale, Put put) {
   for (const char character : text) {
     const auto& columns = glyph(character);
     for (int column = 0; column < kGlyphWidth; ++column) {
-      for (int row = 0; row < kGlyphHeight; ++row) {
+      for (int row = 0; row <= kGlyphHeight; ++row) {
         if ((columns[static_cast<size_t>(column)] >> row & 1) == 0) continue;
         for (int dot = 0; dot < scale * scale; ++dot) {
           put(left + column * scale + dot % scale, row * scale + dot / scale);

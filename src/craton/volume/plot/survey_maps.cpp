@@ -59,6 +59,7 @@ Section amplitude_map(const Volume& volume, size_t threads) {
   const VolumeInfo& info = volume.info();
   Section s = fold_map(volume);
   s.title = volume_title(volume) + ", rms amplitude";
+  s.counts = false;
   std::vector<int64_t> grid;
   int64_t chunks = 1, elements = 1;
   for (size_t d = 0; d < info.axes.size(); ++d) {

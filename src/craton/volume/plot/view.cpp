@@ -191,6 +191,7 @@ Section read_section(const Volume& volume, const std::vector<Place>& places) {
 Section live_map(const Volume& volume) {
   const Section fold = fold_map(volume);
   Section s = empty_map(volume.info(), "live traces");
+  s.counts = true;
   for (size_t n = 0; n < s.values.size(); ++n) s.values[n] = fold.values[n] > 0 ? 1 : 0;
   return s;
 }
@@ -198,6 +199,7 @@ Section live_map(const Volume& volume) {
 Section fold_map(const Volume& volume) {
   const MapShape m = map_shape(volume.info());
   Section s = empty_map(volume.info(), "fold");
+  s.counts = true;
   const std::vector<uint8_t>& live = volume.live();
   for (size_t n = 0; n < live.size(); ++n) {
     s.values[n / static_cast<size_t>(m.gather)] += live[n] != 0 ? 1.0f : 0.0f;
@@ -255,6 +257,7 @@ Image draw_section(const Section& section, const ColorScale& scale, std::vector<
   style.across = section.across_labels;
   style.down = section.down_labels;
   style.boxes = std::move(boxes);
+  style.counts = section.counts;
   if (section.rows == 1) style.height = 48;
   return draw_chart(section.raster(), scale, style);
 }

@@ -17,6 +17,7 @@ struct Section {
   size_t down = 0, across = 0;  ///< volume axes; `down` is the sample axis except in slices
   std::string title;            ///< e.g. "f3, inline 1024"
   AxisLabels down_labels, across_labels;
+  bool counts = false;  ///< the values are whole numbers
   Raster raster() const { return {values, rows, columns}; }
 };
 
