@@ -53,7 +53,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::vector<SourceFile> files = {{source, inspect(*source, options.read)}};
     auto grid = std::make_shared<MemoryGrid>();
     ingest(
-        files, [&](const VolumeSpec& spec) { return std::make_unique<MemoryWriter>(spec, grid); },
+        files,
+        [&](const VolumeSpec& spec, const std::string&) {
+          return std::make_unique<MemoryWriter>(spec, grid);
+        },
         options);
   } catch (const Error&) {
     // An answer.
