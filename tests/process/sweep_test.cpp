@@ -43,8 +43,12 @@ std::vector<std::string> all_points() {
       runtime::run_program({CratonProgram::path_of("craton-worker"), "--list-fault-points"});
   std::vector<std::string> points;
   std::istringstream lines(result.output);
-  for (std::string line; std::getline(lines, line);)
-    points.push_back(line.substr(0, line.find(' ')));
+  for (std::string line; std::getline(lines, line);) {
+    // Those of volumes and exported files are no part of training.
+    const bool training = !line.starts_with("volume.") && !line.starts_with("export.") &&
+                          !line.starts_with("object.");
+    if (training) points.push_back(line.substr(0, line.find(' ')));
+  }
   return points;
 }
 

@@ -1,19 +1,8 @@
-// The command line as a user meets it: one clear line and a non-zero exit for what cannot be, and
-// nothing half-written, whatever ends it.
+// The command line as a user meets it: one clear line and a non-zero exit for what cannot be.
 
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
+#include "tests/volume_cli/volume_cli.h"
 
 #include "craton/base/philox.h"
-#include "craton/runtime/file.h"
-#include "craton/runtime/process.h"
 #include "craton/volume/segy/fixture.h"
 #include "craton/volume/volume.h"
 
@@ -23,41 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-std::string program() {
-  const char* folder = std::getenv("CRATON_TEST_BIN");
-  return (folder != nullptr ? fs::path(folder) : fs::current_path() / "bin") / "craton";
-}
-
-class VolumeCli : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!fs::exists(program())) GTEST_SKIP() << program() << " is not built";
-  }
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-
-  runtime::ProgramResult craton(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), program());
-    return runtime::run_program(arguments);
-  }
-
-  /// Refused: exit code 1, one line that holds `message`, and no output.
-  void expect_refused(const std::vector<std::string>& arguments, const std::string& message) const {
-    const auto result = craton(arguments);
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.errors, HasSubstr(message));
-    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
-    for (const auto& entry : fs::directory_iterator(folder_.path())) {
-      EXPECT_EQ(entry.path().string().find("out"), std::string::npos) << entry.path();
-    }
-  }
-
-  std::string write(const std::string& name, const std::vector<std::byte>& bytes) const {
-    runtime::write_file_atomically(path(name), bytes);
-    return path(name);
-  }
-
-  runtime::TemporaryDirectory folder_;
-};
+using tests::VolumeCli;
 
 Fixture small_survey() {
   Fixture file;
@@ -145,56 +100,41 @@ TEST_F(VolumeCli, StoresOfEveryKind) {
                  "shards need Zarr format 3");
 }
 
-/// Runs ingest until it has read the headers, then sends the signal. Returns the wait status.
-int interrupt_ingest(const std::string& file, const std::string& store, int signal) {
-  int ends[2];
-  EXPECT_EQ(::pipe(ends), 0);
-  const std::string name = program();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(ends[1], STDERR_FILENO);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    ::execl(name.c_str(), name.c_str(), "volume", "ingest", file.c_str(), store.c_str(),
-            "--threads", "1", nullptr);
-    ::_exit(127);
-  }
-  ::close(ends[1]);
-  std::string errors;
-  char c = 0;
-  while (errors.find('\n') == std::string::npos && ::read(ends[0], &c, 1) == 1)
-    errors += c;  // "ingest headers 100 % ..."
-  ::kill(child, signal);
-  while (::read(ends[0], &c, 1) == 1) errors += c;
-  ::close(ends[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status;
+TEST_F(VolumeCli, PredictionsGoBackUnderTheHeadersOfTheirSurvey) {
+  Fixture file = small_survey();
+  file.traces.erase(file.traces.begin() + 7);
+  ASSERT_EQ(craton({"volume", "ingest", write("in.sgy", file.bytes()), path("v.mdio"), "--quiet"})
+                .exit_code,
+            0);
+  const auto survey = open_volume(path("v.mdio"));
+  VolumeSpec spec;
+  spec.axes = survey->info().axes;
+  spec.chunk_shape = {6, 5, 20};
+  const auto writer = create_volume(path("filled.mdio"), spec);
+  writer->write_chunk(std::vector<int64_t>{0, 0, 0}, std::vector<float>(600, 2.5f));
+  writer->set_attribute("craton", "{\"kind\": \"filled\", \"volume\": \"" + path("v.mdio") + "\"}");
+  writer->finish();
+  const auto back = craton({"volume", "export", path("filled.mdio"), path("back.sgy"), "--quiet"});
+  ASSERT_EQ(back.exit_code, 0) << back.errors;
+  EXPECT_THAT(back.errors, HasSubstr("headers and order of traces come from"));
+  EXPECT_THAT(back.output,
+              HasSubstr("30 traces as IBM float, 4 bytes, 1 of them with new headers"));
+  const auto bytes = runtime::read_file(path("back.sgy"));
+  const auto original = file.bytes();
+  EXPECT_TRUE(std::equal(original.begin(), original.begin() + 3600 + 240, bytes.begin()));
+  fs::remove_all(path("v.mdio"));
+  EXPECT_EQ(craton({"volume", "export", path("filled.mdio"), path("new.sgy"), "--quiet"}).exit_code,
+            0);
 }
 
-TEST_F(VolumeCli, KilledOrInterruptedItLeavesNothingThatLooksFinished) {
-  Fixture file;
-  file.samples = 400;
-  file.add_grid(64, 64);
-  const std::string in = write("in.sgy", file.bytes());
-  const std::string store = path("v.mdio");
-  for (int signal : {SIGKILL, SIGINT, SIGTERM}) {
-    const int status = interrupt_ingest(in, store, signal);
-    if (fs::exists(store)) {  // it was faster than the signal: then it must be whole
-      EXPECT_EQ(open_volume(store)->info().shape(), (std::vector<int64_t>{64, 64, 400}));
-      fs::remove_all(store);
-      continue;
-    }
-    EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    EXPECT_NE(error_of([&] { open_volume(store); }), "");
-  }
-  // Interrupted in order, it takes its scraps along; killed, it cannot, and the next run is not
-  // disturbed by them.
-  ASSERT_EQ(craton({"volume", "ingest", in, store, "--quiet"}).exit_code, 0);
-  float value = 0;
-  open_volume(store)->read(std::vector<int64_t>{63, 63, 399}, std::vector<int64_t>{1, 1, 1},
-                           std::span(&value, 1));
-  EXPECT_EQ(value, Fixture::value(64, 73, 399));
+TEST_F(VolumeCli, FoldersAndEmptyFilesAreNoSegy) {
+  fs::create_directories(path("folder"));
+  expect_refused({"volume", "ingest", path("folder"), path("out.mdio")}, "is a folder");
+  expect_refused({"volume", "ingest", write("nothing.sgy", {}), path("out.mdio")}, "0 bytes are less");
+  const auto in = write("in.sgy", small_survey().bytes());
+  ASSERT_EQ(craton({"volume", "ingest", in, path("v.mdio"), "--quiet"}).exit_code, 0);
+  expect_refused({"volume", "export", path("v.mdio"), path("folder")}, "is a folder");
+  expect_refused({"volume", "export", path("v.mdio"), path("nowhere/out.sgy")}, "No such file");
 }
 
 }  // namespace

@@ -54,6 +54,12 @@ void VolumeWriter::write_array(std::string_view name, const NamedArray&, std::st
   fail(ErrorCode::kUnsupported, "this writer has no place for the array \"{}\"", name);
 }
 
+std::optional<std::string> VolumeWriter::finished_column(std::span<const int64_t>) const {
+  return std::nullopt;
+}
+
+void VolumeWriter::finish_column(std::span<const int64_t>, std::string_view) {}
+
 std::vector<int64_t> default_chunk_shape(std::span<const int64_t> shape) {
   const int64_t edge = shape.size() >= 3 ? 64 : 512;
   std::vector<int64_t> out;

@@ -155,9 +155,27 @@ class VolumeWriter {
   /// A free attribute of the store: `json` is any JSON value.
   virtual void set_attribute(std::string_view name, std::string_view json) = 0;
 
+  /// For a writer with WriteOptions::resume_key: the note of a chunk column (the grid index without
+  /// the sample axis) that an earlier run has finished; nothing of it need be written again. Else
+  /// nullopt.
+  virtual std::optional<std::string> finished_column(std::span<const int64_t> column) const;
+  /// All chunks and trace headers of this column are written: with a resume key a later run may
+  /// rely on them, and gets `note` (any bytes) back. Thread-safe for different columns.
+  virtual void finish_column(std::span<const int64_t> column, std::string_view note);
+
   virtual void finish() = 0;
 };
 
+struct WriteOptions {
+  bool replace = false;  ///< an existing store gives way once the new one is complete
+  /// One line that stands for all that the samples come from. If set, and the volume goes to a file
+  /// system, what a killed or failed writer has finished stays in URI.partial, and the next writer
+  /// with the same key, specification and URI goes on from there; one with others starts anew.
+  std::string resume_key;
+};
+
+std::unique_ptr<VolumeWriter> create_volume(std::string_view uri, const VolumeSpec& spec,
+                                            const WriteOptions& options);
 std::unique_ptr<VolumeWriter> create_volume(std::string_view uri, const VolumeSpec& spec,
                                             bool replace = false);
 

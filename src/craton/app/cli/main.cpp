@@ -1,8 +1,10 @@
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "craton/app/cli/verbs.h"
 #include "craton/base/error.h"
+#include "craton/base/fault_point.h"
 
 namespace craton::app {
 
@@ -20,6 +22,7 @@ int main(int argc, char** argv) {
   craton::app::add_train(app);
   craton::app::add_predict(app);
   try {
+    if (const char* faults = std::getenv("CRATON_FAULTS")) craton::arm_faults(faults);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e);

@@ -34,7 +34,7 @@ void SegyOptions::add_to(CLI::App& verb) {
       ->group(grid)
       ->check(CLI::IsMember({"error", "first", "last"}));
   verb.add_option("--max-sparsity", max_sparsity_,
-                  "Refuse a grid with more places than this per trace")
+                  "Refuse a grid with more places than this per trace (default 10)")
       ->group(grid);
   verb.add_option("--domain", domain_, "Samples run over time or depth")
       ->group(grid)

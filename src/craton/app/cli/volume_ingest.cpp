@@ -85,7 +85,8 @@ void add_volume_ingest(CLI::App& volume) {
       "  craton volume ingest f3.sgy f3.mdio\n"
       "  craton volume ingest teapot.sgy teapot.mdio --inline 181 --crossline 185\n"
       "  craton volume ingest part-1.sgy part-2.sgy survey.mdio --duplicates first\n"
-      "Several files become one volume. See `craton volume info FILE` for what a file holds.");
+      "Several files become one volume. See `craton volume info FILE` for what a file holds.\n"
+      "Killed or interrupted, the same command goes on from where it stopped.");
   verb->add_option("paths", arguments->paths, "SEG-Y files, and last the store to make")
       ->required()
       ->type_name("FILE... STORE");
@@ -104,7 +105,8 @@ void add_volume_ingest(CLI::App& volume) {
                  "Leave out what only the way back to SEG-Y needs");
   verb->add_flag("--replace", arguments->replace, "Replace a store that is there already");
   verb->add_option("--threads", arguments->threads, "Threads (default: all cores)");
-  verb->add_option("--memory", arguments->memory, "Samples in flight, e.g. 256MiB");
+  verb->add_option("--memory", arguments->memory,
+                   "Bound for the samples in flight (default 256MiB)");
   verb->add_flag("--quiet", arguments->quiet, "No progress");
   arguments->segy.add_to(*verb);
   verb->callback([arguments] { run_ingest(*arguments); });

@@ -8,8 +8,10 @@
 #include <set>
 
 #include "craton/base/error.h"
+#include "craton/base/fault_point.h"
 #include "craton/volume/mdio/array_volume.h"
 #include "craton/volume/mdio/header_fields.h"
+#include "craton/volume/mdio/work_key.h"
 
 namespace craton::volume {
 
@@ -144,7 +146,7 @@ struct MdioWriter::Chunk {
   bool is_full = true;  ///< all traces live and none past the edge
 };
 
-MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replace)
+MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, const WriteOptions& options)
     : spec_(checked(spec)),
       shape_([&] {
         std::vector<int64_t> out;
@@ -160,8 +162,10 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replac
           out.push_back((shape_[i] + chunk_shape_[i] - 1) / chunk_shape_[i]);
         return out;
       }()),
-      target_(uri, replace),
-      statistics_(static_cast<size_t>(zarr::element_count(grid_))),
+      target_(uri, options.replace,
+              options.resume_key.empty() ? "" : work_key(options.resume_key, spec)),
+      statistics_(static_cast<size_t>(zarr::element_count(grid_)),
+                  target_.journal() != nullptr ? static_cast<size_t>(grid_.back()) : 0),
       live_(static_cast<size_t>(zarr::element_count(trace_shape_)), 0) {
   for (const Axis& axis : spec_.axes) dimensions_.push_back(axis.name);
   const std::vector<std::string> trace_dimensions(dimensions_.begin(), dimensions_.end() - 1);
@@ -201,6 +205,7 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replac
                               {zarr::Kind::kRaw, static_cast<uint32_t>(spec_.trace_header_bytes)},
                               nullptr, trace_dimensions);
   }
+  if (target_.journal() != nullptr) resume();
 }
 
 zarr::ArrayMetadata MdioWriter::make_array(std::vector<int64_t> shape, std::vector<int64_t> chunks,
@@ -320,6 +325,7 @@ void MdioWriter::put_samples(const Chunk& chunk, std::span<const std::byte> elem
     encoded = zarr::encode_chunk(sharded ? samples_.codecs.sharding->inner : samples_.codecs,
                                  elements, chunk_shape_, samples_.type);
   if (sharded) return put_into_shard(chunk, std::move(encoded));
+  CRATON_FAULT_POINT("volume.chunk");
   target_.put(key_of(spec_.variable, samples_, chunk.index), encoded);
 }
 
@@ -399,8 +405,13 @@ void MdioWriter::set_attribute(std::string_view name, std::string_view text) {
 }  // namespace mdio
 
 std::unique_ptr<VolumeWriter> create_volume(std::string_view uri, const VolumeSpec& spec,
+                                            const WriteOptions& options) {
+  return std::make_unique<mdio::MdioWriter>(uri, spec, options);
+}
+
+std::unique_ptr<VolumeWriter> create_volume(std::string_view uri, const VolumeSpec& spec,
                                             bool replace) {
-  return std::make_unique<mdio::MdioWriter>(uri, spec, replace);
+  return create_volume(uri, spec, WriteOptions{replace, ""});
 }
 
 }  // namespace craton::volume

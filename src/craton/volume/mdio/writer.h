@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "craton/runtime/file.h"
+#include "craton/runtime/journal.h"
 #include "craton/store/file_store.h"
 #include "craton/store/object_store.h"
 #include "craton/volume/mdio/sample_statistics.h"
@@ -22,20 +24,29 @@ namespace craton::volume::mdio {
 /// root's metadata, which are put last; removed on failure.
 class VolumeTarget {
  public:
-  VolumeTarget(std::string_view uri, bool replace);
+  /// `work` stands for all that the store will hold; empty: nothing is kept for a later process.
+  VolumeTarget(std::string_view uri, bool replace, const std::string& work = "");
   ~VolumeTarget();
   VolumeTarget(const VolumeTarget&) = delete;
   VolumeTarget& operator=(const VolumeTarget&) = delete;
 
   store::ObjectStore& store() { return *store_; }
+  /// What is finished, for a later process to go on from; nullptr: nothing is kept.
+  runtime::Journal* journal() { return journal_.get(); }
+  /// Puts all that the journal speaks of on the disk, now and then.
+  void sync_now_and_then();
   void put(const std::string& key, std::span<const std::byte> bytes) { store_->put(key, bytes); }
   void put_document(const std::string& key, const nlohmann::json& document);
   /// Puts the documents that make the store a volume, in this order, and shows it.
   void commit(const std::vector<std::pair<std::string, nlohmann::json>>& documents);
 
  private:
+  void stage(const std::string& path, bool replace, const std::string& work);
+
   std::string uri_;
+  std::unique_ptr<runtime::Journal> journal_;  // released last: it is the lock
   std::unique_ptr<runtime::StagedDirectory> staged_;
+  std::atomic<int64_t> synced_seconds_{0};
   std::shared_ptr<store::FileStore> files_;
   std::shared_ptr<store::ObjectStore> store_;
   bool committed_ = false;
@@ -46,7 +57,7 @@ void check_name(std::string_view name, const char* what);
 
 class MdioWriter final : public VolumeWriter {
  public:
-  MdioWriter(std::string_view uri, const VolumeSpec& spec, bool replace);
+  MdioWriter(std::string_view uri, const VolumeSpec& spec, const WriteOptions& options);
 
   void write_chunk(std::span<const int64_t> chunk, std::span<const float> samples,
                    std::span<const uint8_t> live) override;
@@ -58,6 +69,8 @@ class MdioWriter final : public VolumeWriter {
   void write_array(std::string_view name, const NamedArray& array,
                    std::string_view attributes) override;
   void set_attribute(std::string_view name, std::string_view json) override;
+  std::optional<std::string> finished_column(std::span<const int64_t> column) const override;
+  void finish_column(std::span<const int64_t> column, std::string_view note) override;
   void finish() override;
 
  private:
@@ -84,6 +97,12 @@ class MdioWriter final : public VolumeWriter {
   void put_segy_file_header();
   nlohmann::json root_attributes() const;
 
+  void resume();
+  void restore_column(const std::string& entry);
+  size_t column_number(std::span<const int64_t> column) const;
+  /// The places in live_ of the column's traces.
+  std::vector<size_t> traces_of_column(std::span<const int64_t> column) const;
+
   VolumeSpec spec_;
   std::vector<int64_t> shape_, chunk_shape_, trace_shape_;
   std::vector<std::string> dimensions_;
@@ -101,8 +120,15 @@ class MdioWriter final : public VolumeWriter {
         chunks;  ///< encoded; empty bytes for one without a live trace
     int64_t missing = 0;
   };
+  struct OpenShardColumn {
+    std::vector<std::string> entries;  ///< of its finished columns
+    int64_t missing = 0;
+  };
   std::mutex mutex_;
   std::map<std::vector<int64_t>, OpenShard> shards_;
+  std::map<std::vector<int64_t>, OpenShardColumn> shard_columns_;
+  std::map<size_t, std::string>
+      finished_columns_;  ///< notes of columns that an earlier process finished
   bool finished_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "craton/base/error.h"
+#include "craton/base/fault_point.h"
 #include "craton/volume/mdio/array_volume.h"
 #include "craton/volume/mdio/writer.h"
 
@@ -232,6 +233,7 @@ void MdioWriter::finish() {
   if (finished_) fail(ErrorCode::kInternal, "a volume was finished twice");
   for (auto& [shard, open] : shards_) put_shard(shard, std::move(open.chunks));
   shards_.clear();
+  CRATON_FAULT_POINT("volume.finish");
   put_axes();
   put_positions();
   put_segy_file_header();

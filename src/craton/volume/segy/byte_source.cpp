@@ -18,6 +18,8 @@ FileSource::FileSource(const std::filesystem::path& path)
          "{} is no regular file; SEG-Y is read by position, not from a pipe", name_);
   }
   size_ = static_cast<uint64_t>(info.st_size);
+  identity_ = fmt::format("{}:{}:{}:{}.{:09}", info.st_dev, info.st_ino, size_, info.st_mtim.tv_sec,
+                          info.st_mtim.tv_nsec);
 }
 
 void FileSource::read(uint64_t offset, std::span<std::byte> out) const {

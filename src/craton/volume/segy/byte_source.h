@@ -21,6 +21,8 @@ class ByteSource {
   virtual const std::string& name() const = 0;
   virtual uint64_t size() const = 0;
   virtual void read(uint64_t offset, std::span<std::byte> out) const = 0;
+  /// Changes when the content is replaced or written to (one line).
+  virtual std::string identity() const { return name(); }
 };
 
 class FileSource : public ByteSource {
@@ -29,9 +31,10 @@ class FileSource : public ByteSource {
   const std::string& name() const override { return name_; }
   uint64_t size() const override { return size_; }
   void read(uint64_t offset, std::span<std::byte> out) const override;
+  std::string identity() const override { return identity_; }
 
  private:
-  std::string name_;
+  std::string name_, identity_;
   runtime::FileDescriptor fd_;
   uint64_t size_ = 0;
 };

@@ -1,58 +1,22 @@
 #include "craton/volume/segy/export.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <sstream>
 
-#include "craton/runtime/file.h"
+#include "craton/base/fault_point.h"
+#include "craton/base/log.h"
 #include "craton/runtime/thread_pool.h"
 #include "craton/volume/segy/export_plan.h"
+#include "craton/volume/segy/staged_file.h"
 
 namespace craton::volume::segy {
 
 namespace {
-
-/// A file under a temporary name beside its own; becomes it by one rename, or vanishes.
-class StagedFile {
- public:
-  StagedFile(std::filesystem::path path, bool replace) : path_(std::move(path)) {
-    if (!replace && std::filesystem::exists(path_)) {
-      fail(ErrorCode::kAlreadyExists, "{} already exists; use --replace to write over it",
-           path_.string());
-    }
-    temporary_ = path_.string() + ".partial-" + std::to_string(::getpid());
-    fd_ = runtime::FileDescriptor(
-        ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (!fd_.valid()) fail_errno(fmt::format("cannot create {}", path_.string()), errno);
-  }
-  StagedFile(const StagedFile&) = delete;
-  StagedFile& operator=(const StagedFile&) = delete;
-  ~StagedFile() {
-    if (!committed_) ::unlink(temporary_.c_str());
-  }
-  void write(std::span<const std::byte> bytes, uint64_t offset) {
-    runtime::write_exactly(fd_.get(), bytes, offset, path_.string());
-  }
-  void commit() {
-    if (::fsync(fd_.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      fail_errno(fmt::format("cannot write {}", path_.string()), errno);
-    }
-    committed_ = true;
-    runtime::sync_directory(path_.parent_path());
-  }
-
- private:
-  std::filesystem::path path_;
-  std::string temporary_;
-  runtime::FileDescriptor fd_;
-  bool committed_ = false;
-};
 
 /// A box of traces (all axes but the last): origin and shape.
 struct Block {
@@ -62,6 +26,14 @@ struct Block {
     for (int64_t s : shape) n *= s;
     return n;
   }
+  std::string name() const {
+    return fmt::format("{}:{}", fmt::join(origin, ","), fmt::join(shape, ","));
+  }
+};
+
+/// What a block added to the file.
+struct Tally {
+  int64_t traces = 0, clamped = 0, made = 0;
 };
 
 class Exporter {
@@ -70,7 +42,7 @@ class Exporter {
       : volume_(volume),
         options_(options),
         plan_(plan_export(volume, options)),
-        file_(path, options.replace) {
+        file_(path, options.replace, plan_.source_key(volume)) {
     threads_ = options.threads > 0 ? options.threads : runtime::available_cores();
     integers_ = volume.info().sample_type == "int32" && plan_.layout.format == kInt32;
     total_ = static_cast<uint64_t>(plan_.traces) * plan_.trace_bytes();
@@ -81,9 +53,18 @@ class Exporter {
     file_.write(plan_.after_traces, plan_.offset(plan_.traces));
     const std::vector<Block> blocks = cut();
     show(0);
-    runtime::parallel_for(blocks.size(), threads_, [&](size_t i) { copy(blocks[i]); });
-    if (options_.cancel != nullptr && options_.cancel->load())
-      fail(ErrorCode::kCancelled, "interrupted; nothing was written");
+    const auto finished = finished_blocks();
+    if (!finished.empty())
+      log_info("going on from an earlier run: {} of {} blocks of traces are written",
+               finished.size(), blocks.size());
+    runtime::parallel_for(blocks.size(), threads_, [&](size_t i) {
+      if (const auto done = finished.find(blocks[i].name()); done != finished.end()) {
+        account(done->second);
+      } else {
+        copy(blocks[i]);
+      }
+    });
+    stop_if_cancelled();
     file_.commit();
     report_.traces = plan_.traces;
     report_.format = plan_.layout.format;
@@ -156,6 +137,7 @@ class Exporter {
   }
 
   void copy(const Block& block) {
+    stop_if_cancelled();
     const std::vector<Out> traces = traces_of(block);
     if (traces.empty()) return;
     const int64_t samples = volume_.info().axes.back().size();
@@ -200,8 +182,24 @@ class Exporter {
         clamped -= restore_words(trace.cell, place);
       }
     }
+    CRATON_FAULT_POINT("export.block");
     write_runs(traces, buffer);
-    finish_block(traces.size(), clamped, made);
+    const Tally tally{static_cast<int64_t>(traces.size()), clamped, made};
+    file_.record(fmt::format("{} {} {} {}", block.name(), tally.traces, tally.clamped, tally.made));
+    CRATON_FAULT_POINT("export.recorded");
+    account(tally);
+  }
+
+  /// Blocks that an earlier run has written, by name.
+  std::map<std::string, Tally> finished_blocks() const {
+    std::map<std::string, Tally> out;
+    for (const std::string& entry : file_.recorded()) {
+      std::istringstream words(entry);
+      std::string name;
+      Tally tally;
+      if (words >> name >> tally.traces >> tally.clamped >> tally.made) out.emplace(name, tally);
+    }
+    return out;
   }
 
   /// False when the header had to be made.
@@ -260,13 +258,16 @@ class Exporter {
     }
   }
 
-  void finish_block(size_t traces, int64_t clamped, int64_t made) {
+  void stop_if_cancelled() const {
     if (options_.cancel != nullptr && options_.cancel->load())
-      fail(ErrorCode::kCancelled, "interrupted; nothing was written");
+      fail(ErrorCode::kCancelled, "interrupted");
+  }
+
+  void account(const Tally& tally) {
     const std::lock_guard lock(mutex_);
-    report_.clamped += clamped;
-    report_.made_headers += made;
-    show(traces * plan_.trace_bytes());
+    report_.clamped += tally.clamped;
+    report_.made_headers += tally.made;
+    show(static_cast<uint64_t>(tally.traces) * plan_.trace_bytes());
   }
 
   void show(uint64_t more) {
@@ -295,7 +296,16 @@ class Exporter {
 
 ExportReport export_segy(const Volume& volume, const std::filesystem::path& path,
                          const ExportOptions& options) {
-  return Exporter(volume, path, options).run();
+  bool begun = false;
+  try {
+    Exporter exporter(volume, path, options);
+    begun = true;
+    return exporter.run();
+  } catch (const Error& e) {
+    const std::filesystem::path partial = StagedFile::staging_of(path);
+    if (!begun || !std::filesystem::exists(partial)) throw;
+    fail(e.code(), "{}; the same command goes on from what is in {}", e.what(), partial.string());
+  }
 }
 
 }  // namespace craton::volume::segy

@@ -22,7 +22,7 @@ struct ExportOptions {
   size_t threads = 0;    ///< 0: all cores
   uint64_t memory_bytes = 256u << 20;  ///< for samples in flight, all threads together
   std::function<void(const IngestProgress&)> progress;  ///< never called by two threads at once
-  const std::atomic<bool>* cancel = nullptr;  ///< set: ends with Error kCancelled, nothing is left
+  const std::atomic<bool>* cancel = nullptr;            ///< set: ends with Error kCancelled
 };
 
 struct ExportReport {
@@ -37,7 +37,9 @@ struct ExportReport {
 /// file again: text, binary and extended headers, trace headers, order of traces and trailer, and
 /// for formats 1, 2, 3, 5 and 8 each sample, byte by byte (several files of a survey become one).
 /// Others get a revision 1 file with headers made from the axes; dead traces are left out. The file
-/// appears at `path` when it is complete. Error kAlreadyExists unless `replace`.
+/// appears at `path` when it is complete; killed, cancelled or failed on the way, what is written
+/// stays in PATH.partial, and the next call for the same volume and options goes on from there.
+/// Error kAlreadyExists unless `replace`.
 ExportReport export_segy(const Volume& volume, const std::filesystem::path& path,
                          const ExportOptions& options);
 

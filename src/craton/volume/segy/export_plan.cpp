@@ -1,8 +1,12 @@
 #include "craton/volume/segy/export_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+
+#include "craton/base/sha256.h"
 
 namespace craton::volume::segy {
 
@@ -138,7 +142,45 @@ void set_format_and_counts(const ExportOptions& options, ExportPlan& plan) {
   }
 }
 
+/// When a document of a store on a file system was last written, as text; empty for others.
+std::string changed_at(const std::string& uri, const char* document) {
+  const std::filesystem::path path(uri.starts_with("file://") ? uri.substr(7) : uri);
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(path / document, error);
+  return error ? "" : std::to_string(time.time_since_epoch().count());
+}
+
 }  // namespace
+
+std::string ExportPlan::source_key(const Volume& volume) const {
+  Sha256 digest;
+  const auto add = [&](const auto& elements) {
+    digest.update(std::as_bytes(std::span(elements)));
+    digest.update(std::as_bytes(std::span("|", 1)));
+  };
+  const auto add_store = [&](const VolumeInfo& info) {
+    add(info.uri);
+    add(info.attributes);
+    add(info.sample_type);
+    add(info.statistics.histogram_counts);
+    const Statistics& s = info.statistics;
+    add(std::array{s.sum, s.sum_squares, s.min, s.max});
+    for (const char* name : {"zarr.json", ".zmetadata", ".zattrs", ".zgroup"})
+      add(changed_at(info.uri, name));
+  };
+  add_store(volume.info());
+  if (headers != nullptr) add_store(headers->info());
+  add(before_traces);
+  add(after_traces);
+  add(place_of_cell);
+  add(origin_of_cell);
+  add(kept_words);
+  add(x);
+  add(y);
+  add(std::array{static_cast<double>(layout.format), static_cast<double>(layout.samples), start,
+                 step});
+  return "export 1 " + digest.hex_digest();
+}
 
 ExportPlan plan_export(const Volume& volume, const ExportOptions& options) {
   const Volume& source = options.headers_from != nullptr ? *options.headers_from : volume;

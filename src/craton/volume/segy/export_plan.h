@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "craton/volume/segy/export.h"
@@ -28,6 +29,8 @@ struct ExportPlan {
   uint64_t offset(int64_t place) const {
     return before_traces.size() + static_cast<uint64_t>(place) * trace_bytes();
   }
+  /// One line that stands for every byte of the new file.
+  std::string source_key(const Volume& volume) const;
 };
 
 ExportPlan plan_export(const Volume& volume, const ExportOptions& options);

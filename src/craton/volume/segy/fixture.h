@@ -153,7 +153,7 @@ inline Ingested ingest_into_memory(std::vector<SourceFile> files, const IngestOp
   out.grid = std::make_shared<MemoryGrid>();
   out.report = ingest(
       std::move(files),
-      [&](const VolumeSpec& spec) { return std::make_unique<MemoryWriter>(spec, out.grid); },
+      [&](const VolumeSpec& spec, const std::string&) { return std::make_unique<MemoryWriter>(spec, out.grid); },
       options);
   return out;
 }

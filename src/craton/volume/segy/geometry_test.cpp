@@ -509,14 +509,15 @@ TEST(Ingest, StopsWhenAskedAndFinishesNothing) {
     if (std::string_view(p.stage) == "samples") cancel = true;
   };
   auto grid = std::make_shared<MemoryGrid>();
-  EXPECT_THAT(
-      error_of([&] {
-        ingest(
-            {file.source()},
-            [&](const VolumeSpec& spec) { return std::make_unique<MemoryWriter>(spec, grid); },
-            options);
-      }),
-      HasSubstr("interrupted"));
+  EXPECT_THAT(error_of([&] {
+                ingest(
+                    {file.source()},
+                    [&](const VolumeSpec& spec, const std::string&) {
+                      return std::make_unique<MemoryWriter>(spec, grid);
+                    },
+                    options);
+              }),
+              HasSubstr("interrupted"));
   EXPECT_FALSE(grid->finished);
 }
 

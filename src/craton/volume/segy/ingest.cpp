@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 
+#include "craton/base/sha256.h"
 #include "craton/runtime/thread_pool.h"
 #include "craton/volume/segy/file_header.h"
 #include "craton/volume/segy/tile_reader.h"
@@ -76,7 +77,7 @@ class ProgressMeter {
   }
   void add(uint64_t bytes) {
     if (options_.cancel != nullptr && options_.cancel->load())
-      fail(ErrorCode::kCancelled, "interrupted; nothing was written");
+      fail(ErrorCode::kCancelled, "interrupted");
     const std::lock_guard lock(mutex_);
     now_.bytes_done += bytes;
     const auto time = std::chrono::steady_clock::now();
@@ -119,6 +120,27 @@ void check_mislabel(const SourceFile& file, const IngestOptions& options,
   }
 }
 
+/// Stands for what the samples come from: the files as they are now, and where each trace goes.
+std::string source_key(std::span<const SourceFile> files, const TraceTable& table,
+                       const Geometry& geometry) {
+  Sha256 digest;
+  const auto add = [&](const std::string& text) {
+    digest.update(std::as_bytes(std::span(text)));
+    digest.update(std::as_bytes(std::span("\n", 1)));
+  };
+  add("ingest 1");
+  for (const SourceFile& file : files) {
+    const FileFacts& f = file.facts;
+    add(fmt::format("{} {} {} {} {} {} {} {}", file.source->identity(), f.file_bytes, f.format,
+                    static_cast<int>(f.order), f.samples, f.first_trace, f.trace_bytes, f.traces));
+  }
+  const auto add_all = [&](const auto& column) { digest.update(std::as_bytes(std::span(column))); };
+  add_all(geometry.trace_of_cell);
+  add_all(geometry.shift);
+  add_all(table.dead);
+  return digest.hex_digest();
+}
+
 class Ingestion {
  public:
   Ingestion(std::vector<SourceFile> files, const WriterFactory& make_writer,
@@ -126,7 +148,7 @@ class Ingestion {
       : files_(std::move(files)), options_(options), meter_(options) {
     threads_ = options.threads > 0 ? options.threads : runtime::available_cores();
     plan();
-    writer_ = make_writer(spec_);
+    writer_ = make_writer(spec_, source_key(files_, table_, report_.geometry));
   }
 
   IngestReport run() {
@@ -134,7 +156,7 @@ class Ingestion {
     write_headers();
     report_.bytes_read = total_bytes(files_);
     if (options_.cancel != nullptr && options_.cancel->load())
-      fail(ErrorCode::kCancelled, "interrupted; nothing was written");
+      fail(ErrorCode::kCancelled, "interrupted");
     writer_->finish();
     return std::move(report_);
   }
@@ -217,11 +239,17 @@ class Ingestion {
                               report_.ibm_overflow),
                   ""});
     }
-    if (reader.lost_words() > 0) {
-      add_remark(
-          {fmt::format("{} IBM samples are not normalised; an export will write them normalised",
-                       reader.lost_words()),
-           ""});
+    if (report_.ibm_kept_words > 0) {
+      add_remark({fmt::format("{} IBM words are not what a float gives back; they are kept beside "
+                              "the samples, for an export",
+                              report_.ibm_kept_words),
+                  ""});
+    }
+    if (const int64_t lost = reader.odd_words() - report_.ibm_kept_words; lost > 0) {
+      add_remark({fmt::format("{} IBM words that floats do not give back are too many to keep; an "
+                              "export will write their values normalised",
+                              lost),
+                  ""});
     }
   }
 
@@ -275,33 +303,36 @@ IngestReport ingest(std::vector<SourceFile> files, const WriterFactory& make_wri
 
 namespace {
 
-/// What a killed run left beside the store: nobody's, unless another run is at work on it just now,
-/// which cannot be told from here.
-void remark_leftovers(const std::string& uri, std::vector<Remark>& remarks) {
-  if (uri.find("://") != std::string::npos && !uri.starts_with("file://")) return;
-  const std::filesystem::path store =
-      std::filesystem::absolute(uri.starts_with("file://") ? uri.substr(7) : uri);
-  const std::string start = store.filename().string() + ".partial-";
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(store.parent_path(), ignored)) {
-    if (!entry.path().filename().string().starts_with(start)) continue;
-    remarks.push_back(
-        {fmt::format(
-             "{} is left from a run that was killed; remove it unless another one is at work",
-             entry.path().string()),
-         ""});
-  }
+/// What an error leaves to go on from; empty: nothing.
+std::filesystem::path unfinished(const std::string& uri) {
+  if (uri.find("://") != std::string::npos && !uri.starts_with("file://")) return {};
+  std::filesystem::path store =
+      std::filesystem::absolute(uri.starts_with("file://") ? uri.substr(7) : uri)
+          .lexically_normal();
+  if (store.filename().empty()) store = store.parent_path();
+  const std::filesystem::path partial = store.string() + ".partial";
+  return std::filesystem::exists(partial) ? partial : std::filesystem::path();
 }
 
 }  // namespace
 
 IngestReport ingest(std::span<const std::filesystem::path> files, const std::string& uri,
                     const IngestOptions& options) {
-  IngestReport report = ingest(
-      open_sources(files, options.read),
-      [&](const VolumeSpec& spec) { return create_volume(uri, spec, options.replace); }, options);
-  remark_leftovers(uri, report.remarks);
-  return report;
+  bool begun = false;
+  try {
+    return ingest(
+        open_sources(files, options.read),
+        [&](const VolumeSpec& spec, const std::string& source) {
+          auto writer = create_volume(uri, spec, WriteOptions{options.replace, source});
+          begun = true;
+          return writer;
+        },
+        options);
+  } catch (const Error& e) {
+    const auto partial = begun ? unfinished(uri) : std::filesystem::path();
+    if (partial.empty()) throw;
+    fail(e.code(), "{}; the same command goes on from what is in {}", e.what(), partial.string());
+  }
 }
 
 }  // namespace craton::volume::segy

@@ -36,7 +36,7 @@ struct IngestOptions {
   uint64_t memory_bytes = 256u << 20;  ///< for samples in flight, all threads together
   std::function<void(const IngestProgress&)>
       progress;                               ///< called now and then, never by two threads at once
-  const std::atomic<bool>* cancel = nullptr;  ///< set: ends with Error kCancelled, nothing is left
+  const std::atomic<bool>* cancel = nullptr;  ///< set: ends with Error kCancelled
 };
 
 struct IngestReport {
@@ -49,13 +49,17 @@ struct IngestReport {
   uint64_t bytes_read = 0;
 };
 
-/// Where the volume goes; `create_volume` in life, something in memory in tests.
-using WriterFactory = std::function<std::unique_ptr<VolumeWriter>(const VolumeSpec&)>;
+/// Where the volume goes; `create_volume` in life, something in memory in tests. `source` is one
+/// line that stands for the files and for how they are read (WriteOptions::resume_key).
+using WriterFactory =
+    std::function<std::unique_ptr<VolumeWriter>(const VolumeSpec&, const std::string& source)>;
 
 /// SEG-Y files (one, or several of one survey) into one volume. Two passes: all headers, then the
 /// samples, chunk column by chunk column, in any order that the file has. Memory: `memory_bytes`,
 /// some 60 bytes per trace, and what the writer needs. Nothing is visible at the destination until
-/// all is written. Errors name the file, what was found and the option that helps.
+/// all is written. Killed, cancelled or failed after the first chunk column, it leaves URI.partial,
+/// and the next call with the same files and options goes on from there (on file systems). Errors
+/// name the file, what was found and the option that helps.
 IngestReport ingest(std::span<const std::filesystem::path> files, const std::string& uri,
                     const IngestOptions& options);
 IngestReport ingest(std::vector<SourceFile> files, const WriterFactory& make_writer,

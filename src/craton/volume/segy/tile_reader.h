@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -35,26 +34,30 @@ class TileReader {
 
   int64_t tiles() const { return tiles_; }
 
-  /// Thread-safe for different tiles. `read` hears how many bytes of traces have been read.
+  /// Thread-safe for different tiles. `read` hears how many bytes of traces have been read. A tile
+  /// that an earlier run has finished is only accounted for.
   void copy(int64_t tile, VolumeWriter& writer, const std::function<void(uint64_t)>& read);
 
   int64_t ibm_overflow() const { return ibm_overflow_; }
-  /// Words that were too many to keep.
-  int64_t lost_words() const { return lost_words_; }
-  /// Sorted.
+  /// IBM words that floats do not give back, also those that were too many to keep.
+  int64_t odd_words() const { return odd_words_; }
+  /// Sorted; at most four million.
   std::vector<KeptWord> take_kept_words();
 
  private:
   struct Tile;
   struct Piece;
+  struct Findings;
+  std::vector<int64_t> index_of(int64_t tile) const;
   Tile lay_out(int64_t tile) const;
+  void add(const Findings& findings);
   int64_t layers_per_slab(const Tile& tile) const;
   void read_slab(Tile& tile, int64_t first_sample, int64_t end_sample, bool headers,
                  const std::function<void(uint64_t)>& read) const;
   void write_headers(const Tile& tile, VolumeWriter& writer) const;
   void write_layer(Tile& tile, int64_t layer, VolumeWriter& writer);
   void look_for_odd_words(const Piece& piece, const std::byte* raw, int64_t first_sample,
-                          int64_t count);
+                          int64_t count, Findings& findings) const;
 
   std::span<const SourceFile> files_;
   const TraceTable& table_;
@@ -63,7 +66,7 @@ class TileReader {
   uint64_t memory_bytes_;
   std::vector<int64_t> trace_shape_, trace_chunk_, trace_grid_;  ///< without the sample axis
   int64_t tiles_ = 1, cells_per_tile_ = 1, samples_ = 0, chunk_samples_ = 1;
-  std::atomic<int64_t> ibm_overflow_{0}, lost_words_{0};
+  int64_t ibm_overflow_ = 0, odd_words_ = 0;
   std::mutex mutex_;
   std::vector<KeptWord> kept_words_;
 };
