@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   craton::app::add_volume(app);
   craton::app::add_train(app);
   craton::app::add_predict(app);
+  craton::app::add_store(app);
   try {
     if (const char* faults = std::getenv("CRATON_FAULTS")) craton::arm_faults(faults);
     app.parse(argc, argv);

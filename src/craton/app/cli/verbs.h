@@ -9,6 +9,7 @@ namespace craton::app {
 void add_volume(CLI::App& app);
 void add_train(CLI::App& app);
 void add_predict(CLI::App& app);
+void add_store(CLI::App& app);
 
 /// Shown by `craton --version`.
 const char* version();
