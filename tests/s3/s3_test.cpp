@@ -219,6 +219,35 @@ TEST(S3Program, VolumesAreMadeAndReadThere) {
   EXPECT_EQ(craton.run({"volume", "ingest", "local.sgy", "s3://surveys/vol/f.mdio"}).exit_code, 1);
 }
 
+TEST(S3Program, AKilledCopyShowsNothingAndCanBeDoneAgain) {
+  CratonProgram craton;
+  const auto bytes = testing::pattern(160 << 20);
+  runtime::write_file_atomically(craton.folder() / "big", bytes);
+  const char* bin = std::getenv("CRATON_TEST_BIN");
+  runtime::ProgramOptions options;
+  options.folder = craton.folder();
+  testing::S3Store store(
+      store::s3::parse_location("s3://surveys/killed", store::process_environment()), {});
+  std::optional<runtime::ProgramResult> ended;
+  for (int tries = 0; tries < 5; ++tries) {  // a copy may be done before it is killed
+    store.remove("big");
+    runtime::RunningProgram copy({std::string(bin ? bin : "build/release/bin") + "/craton", "store",
+                                  "cp", "big", "s3://surveys/killed/big"},
+                                 options);
+    while (store.unfinished_uploads().empty() && !(ended = copy.wait(std::chrono::milliseconds(0))))
+      ;
+    copy.signal(SIGKILL);
+    ended = copy.wait(std::chrono::minutes(1));
+    ASSERT_TRUE(ended);
+    if (ended->exit_code != 0) break;
+  }
+  ASSERT_EQ(ended->exit_code, 128 + SIGKILL) << ended->errors;
+  EXPECT_FALSE(store.head("big"));
+  ASSERT_EQ(craton.run({"store", "cp", "big", "s3://surveys/killed/"}).exit_code, 0);
+  EXPECT_EQ(store.get("big"), bytes);
+  EXPECT_EQ(store.abort_uploads(std::chrono::system_clock::now() + std::chrono::hours(1)), 1u);
+}
+
 TEST(S3Program, TrainingFromThereEndsWithTheSameBits) {
   const char* bin = std::getenv("CRATON_TEST_BIN");
   if (!std::filesystem::exists(std::filesystem::path(bin ? bin : "build/release/bin") /

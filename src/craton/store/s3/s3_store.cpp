@@ -195,8 +195,8 @@ void S3Store::remove(std::string_view key) {
   is_missing(call);  // throws when the bucket is what is missing
 }
 
-size_t S3Store::abort_uploads(std::chrono::system_clock::time_point before) {
-  size_t aborted = 0;
+std::vector<S3Store::UnfinishedUpload> S3Store::unfinished_uploads() {
+  std::vector<UnfinishedUpload> out;
   std::string key_marker, id_marker;
   for (size_t page_number = 0; page_number < kMostPages; ++page_number) {
     Call call = make_bucket_call({{"key-marker", key_marker},
@@ -206,19 +206,30 @@ size_t S3Store::abort_uploads(std::chrono::system_clock::time_point before) {
     client_.run(call);
     const XmlElement root = parse_xml(call.response.text);
     for (const XmlElement& upload : root.children) {
-      if (upload.name != "Upload") continue;
-      const auto started = parse_time(upload.value("Initiated"));
       const std::string_view key = upload.value("Key");
-      if (!started || *started >= before || !key.starts_with(prefix_)) continue;
-      Call abort = make_call("DELETE", key.substr(prefix_.size()));
-      abort.request.url.query = make_query({{"uploadId", std::string(upload.value("UploadId"))}});
-      abort.also_answers = {404};
-      client_.run(abort);
-      ++aborted;
+      if (upload.name != "Upload" || !key.starts_with(prefix_)) continue;
+      out.push_back({std::string(key.substr(prefix_.size())), std::string(upload.value("UploadId")),
+                     parse_time(upload.value("Initiated"))});
     }
     if (root.value("IsTruncated") != "true") break;
-    key_marker = root.value("NextKeyMarker");
+    const std::string_view next = root.value("NextKeyMarker");
+    if (next.empty() || (next == key_marker && root.value("NextUploadIdMarker") == id_marker))
+      break;
+    key_marker = next;
     id_marker = root.value("NextUploadIdMarker");
+  }
+  return out;
+}
+
+size_t S3Store::abort_uploads(std::chrono::system_clock::time_point before) {
+  size_t aborted = 0;
+  for (const UnfinishedUpload& upload : unfinished_uploads()) {
+    if (!upload.started || *upload.started >= before) continue;
+    Call call = make_call("DELETE", upload.key);
+    call.request.url.query = make_query({{"uploadId", upload.id}});
+    call.also_answers = {404};
+    client_.run(call);
+    ++aborted;
   }
   return aborted;
 }

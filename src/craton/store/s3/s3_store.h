@@ -32,8 +32,14 @@ class S3Store final : public http::RemoteStore {
   std::unique_ptr<Upload> start_upload(std::string_view key) override;
   void remove(std::string_view key) override;
 
-  /// Aborts unfinished multipart uploads below the prefix that were started before `before`; how
-  /// many.
+  /// Multipart uploads below the prefix that are neither finished nor aborted: running now, or left
+  /// by a process that was killed.
+  struct UnfinishedUpload {
+    std::string key, id;
+    std::optional<std::chrono::system_clock::time_point> started;
+  };
+  std::vector<UnfinishedUpload> unfinished_uploads();
+  /// Aborts those that were started before `before`; how many.
   size_t abort_uploads(std::chrono::system_clock::time_point before);
   /// The answer to a listing of at most one key: shows whether the bucket can be spoken to.
   http::Response probe();
