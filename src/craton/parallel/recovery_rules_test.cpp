@@ -266,7 +266,10 @@ TEST_F(RecoveryRules, ACopyOnItsWayIsNoHolder) {
   // Two of three workers held each shard; a third of the shards is on its way to each.
   for (int w : {0, 1}) {
     int complete = 0;
-    for (const auto& copy : worker(w).report(Generation(9)).copies) complete += copy.complete;
+    for (const auto& copy : worker(w).report(Generation(9)).copies) {
+      complete += copy.complete;
+      if (copy.complete) EXPECT_EQ(copy.version, Step(1)) << "shard " << copy.shard.value();
+    }
     EXPECT_LT(complete, kShards);
     EXPECT_GE(complete, kShards / 2);
   }
