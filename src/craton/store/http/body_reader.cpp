@@ -146,6 +146,7 @@ Fault BodyReader::begin_partial(const Response& head) {
 
 Fault BodyReader::write(std::span<const std::byte> bytes) {
   const bool sized = kind_ != Kind::kWhole || sized_;
+  if (bytes.empty()) return Fault::kNone;
   if (sized && bytes.size() > length_ - received_)
     return refuse(fmt::format("more than the {} bytes that were announced", length_));
   const uint64_t end = received_ + bytes.size();

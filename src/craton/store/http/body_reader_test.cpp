@@ -107,6 +107,15 @@ TEST(BodyReader, ALyingLengthAllocatesLittleAndABodyTooLongIsRefused) {
   EXPECT_EQ(write(reader, "abcd"), Fault::kWrongAnswer);
 }
 
+TEST(BodyReader, AnEmptyObjectIsComplete) {
+  std::vector<std::byte> buffer;
+  BodyReader reader = BodyReader::whole(buffer);
+  EXPECT_EQ(reader.begin(head(200, {{"Content-Length", "0"}})), Fault::kNone);
+  EXPECT_EQ(write(reader, ""), Fault::kNone);
+  EXPECT_TRUE(reader.complete());
+  EXPECT_EQ(reader.received(), 0u);
+}
+
 TEST(BodyReader, ASuffixBecomesARangeOnceTheSizeIsKnown) {
   std::vector<std::byte> buffer;
   BodyReader reader = BodyReader::suffix(buffer, 4);
