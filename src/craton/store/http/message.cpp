@@ -53,6 +53,7 @@ std::optional<std::chrono::system_clock::time_point> parse_http_date(std::string
   const std::string date(text);
   const char* end = ::strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
   if (end == nullptr || *end != '\0') return std::nullopt;
+  if (parts.tm_year < 70 || parts.tm_year > 300) return std::nullopt;  // more than the clock holds
   return std::chrono::system_clock::from_time_t(::timegm(&parts));
 }
 

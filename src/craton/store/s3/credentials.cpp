@@ -24,6 +24,9 @@ std::optional<system_clock::time_point> parse_time(std::string_view text) {
   }
   const std::string_view zone(rest);
   if (zone != "Z" && zone != "+00:00" && zone != "+0000") return std::nullopt;
+  if (parts.tm_year < 70) return std::nullopt;
+  // Some servers write the year 9999 for "never": more than the clock holds.
+  parts.tm_year = std::min(parts.tm_year, 300);
   return system_clock::from_time_t(::timegm(&parts));
 }
 

@@ -159,6 +159,8 @@ TEST(S3Credentials, AreReadFromWhatTheServicesAnswer) {
       "<SessionToken>T</SessionToken><Expiration>2026-01-02T03:04:05.678Z</Expiration>"
       "</Credentials></Result></R>");
   EXPECT_EQ(xml.secret_key, "S");
+  EXPECT_GT(*parse_time("9999-12-31T23:59:59Z"), system_clock::now() + 24h * 365 * 100);
+  EXPECT_FALSE(parse_time("0001-01-01T00:00:00Z"));
   EXPECT_EQ(xml.expires, json.expires);
   for (const char* bad : {"", "[]", "{\"AccessKeyId\":\"K\"}", "{\"AccessKeyId\":3}"}) {
     try {
