@@ -27,6 +27,7 @@ constexpr uint64_t kSmallestBucket = 64 << 10;  // one chunk of 16,384 floats
 constexpr uint64_t kLargestBucket = uint64_t{1} << 30;
 constexpr uint64_t kSmallestBudget = 1 << 20;
 constexpr int64_t kShardsPerWorker = 16;
+constexpr double kMostSeconds = 86400;
 
 int64_t bounded(const Settings& s, std::string_view key, int64_t fallback, int64_t low,
                 int64_t high) {
@@ -286,8 +287,108 @@ ParallelRecipe read_parallel(const Settings& s, const TrainRecipe& train) {
   }
   p.transport = s.choice("transport", p.transport, {"auto", "shared_memory", "tcp"});
   p.backups = bounded(s, "backups", 0, 0, 3);
-  p.timeout_seconds = above_zero(s, "timeout_seconds", p.timeout_seconds, 86400);
+  p.spares = bounded(s, "spares", 0, 0, kMostWorkers);
+  p.timeout_seconds = above_zero(s, "timeout_seconds", p.timeout_seconds, kMostSeconds);
   return p;
+}
+
+ElasticRecipe read_elastic(const Settings& s, const ParallelRecipe& parallel) {
+  ElasticRecipe e;
+  e.increment = bounded(s, "increment", e.increment, 1, kMostWorkers);
+  e.sizes = s.integers("sizes", {});
+  for (const int64_t size : e.sizes) {
+    if (size < parallel.min_workers || size > parallel.max_workers) {
+      s.reject("sizes", fmt::format("{} is not between parallel.min_workers ({}) and "
+                                    "parallel.max_workers ({})",
+                                    size, parallel.min_workers, parallel.max_workers));
+    }
+  }
+  const bool listed = std::find(e.sizes.begin(), e.sizes.end(), parallel.workers) != e.sizes.end();
+  if (!e.sizes.empty() && !listed) {
+    s.reject("sizes",
+             fmt::format("[{}] does not have parallel.workers ({}), the size to begin with",
+                         fmt::join(e.sizes, ", "), parallel.workers));
+  }
+  if (e.sizes.empty() && (parallel.workers - parallel.min_workers) % e.increment != 0) {
+    s.reject("increment",
+             fmt::format("{} does not lead from parallel.min_workers ({}) to parallel.workers ({})",
+                         e.increment, parallel.min_workers, parallel.workers));
+  }
+  e.stable_seconds = bounded_number(s, "stable_seconds", e.stable_seconds, 0, kMostSeconds);
+  e.snooze_seconds = bounded_number(s, "snooze_seconds", e.snooze_seconds, 0, kMostSeconds);
+  e.spare_wait_seconds =
+      bounded_number(s, "spare_wait_seconds", e.spare_wait_seconds, 0, kMostSeconds);
+  e.backoff_seconds = bounded_number(s, "backoff_seconds", e.backoff_seconds, 0, kMostSeconds);
+  e.backoff_limit_seconds =
+      bounded_number(s, "backoff_limit_seconds", e.backoff_limit_seconds, 0, kMostSeconds);
+  if (e.backoff_limit_seconds < e.backoff_seconds) {
+    s.reject("backoff_limit_seconds",
+             fmt::format("{} is less than the first wait, elastic.backoff_seconds ({})",
+                         e.backoff_limit_seconds, e.backoff_seconds));
+  }
+  e.failures_without_progress =
+      bounded(s, "failures_without_progress", e.failures_without_progress, 0, 1'000'000);
+  e.grace_seconds = above_zero(s, "grace_seconds", e.grace_seconds, kMostSeconds);
+  return e;
+}
+
+bool on_or_off(const Settings& s, std::string_view key, bool fallback = true) {
+  return s.choice(key, fallback ? "on" : "off", {"on", "off"}) == "on";
+}
+
+/// Waits that depend on each other must end in the right order, or the wrong one is blamed.
+void check_order_of_waits(const Settings& s, const RecoveryRecipe& r,
+                          const ParallelRecipe& parallel) {
+  if (r.hang_seconds >= parallel.timeout_seconds) {
+    s.reject("hang_seconds",
+             fmt::format("{} is not below parallel.timeout_seconds ({}): those who wait for a hung "
+                         "worker would give up before it is found",
+                         r.hang_seconds, parallel.timeout_seconds));
+  }
+  if (r.report_seconds >= parallel.timeout_seconds) {
+    s.reject("report_seconds",
+             fmt::format("{} is not below parallel.timeout_seconds ({}): a worker would give up "
+                         "before the one that does not report is fenced",
+                         r.report_seconds, parallel.timeout_seconds));
+  }
+  if (r.lease_seconds > r.orphan_seconds) {
+    s.reject("lease_seconds",
+             fmt::format("{} is longer than recovery.orphan_seconds ({}): workers would have ended "
+                         "while a restarted operator still waits for them",
+                         r.lease_seconds, r.orphan_seconds));
+  }
+}
+
+RecoveryRecipe read_recovery(const Settings& s, const ParallelRecipe& parallel) {
+  RecoveryRecipe r;
+  r.in_process = on_or_off(s, "in_process");
+  r.peer_state = on_or_off(s, "peer_state", r.in_process);
+  r.communicator = on_or_off(s, "communicator", r.in_process);
+  r.data_cache = on_or_off(s, "data_cache", r.in_process);
+  for (const auto& [key, on] :
+       {std::pair("peer_state", r.peer_state), std::pair("communicator", r.communicator),
+        std::pair("data_cache", r.data_cache)}) {
+    if (on && !r.in_process)
+      s.reject(key, "cannot be on while recovery.in_process is off: it is lost with the processes");
+  }
+  if (!r.communicator && r.in_process && r.peer_state) {
+    s.reject("communicator",
+             "cannot be off while recovery.peer_state is on: the state of a worker lies in memory "
+             "that its connections share; turn peer_state off too");
+  }
+  // What is not given follows a short parallel.timeout_seconds.
+  const double below_timeout = parallel.timeout_seconds / 2;
+  r.hang_seconds =
+      above_zero(s, "hang_seconds", std::min(r.hang_seconds, below_timeout), kMostSeconds);
+  r.report_seconds =
+      above_zero(s, "report_seconds", std::min(r.report_seconds, below_timeout), kMostSeconds);
+  r.orphan_seconds = above_zero(s, "orphan_seconds", r.orphan_seconds, kMostSeconds);
+  r.lease_seconds =
+      above_zero(s, "lease_seconds", std::min(r.lease_seconds, r.orphan_seconds), kMostSeconds);
+  r.drain_seconds = above_zero(s, "drain_seconds", r.drain_seconds, kMostSeconds);
+  r.start_seconds = above_zero(s, "start_seconds", r.start_seconds, kMostSeconds);
+  check_order_of_waits(s, r, parallel);
+  return r;
 }
 
 CheckpointRecipe read_checkpoint(const Settings& s, const std::string& run_folder) {
@@ -365,6 +466,8 @@ Recipe read_all(const Settings& settings, const std::string& default_name) {
   r.model = settings.delegate("model");
   r.train = read_train(settings.section("train"), r.data);
   r.parallel = read_parallel(settings.section("parallel"), r.train);
+  r.elastic = read_elastic(settings.section("elastic"), r.parallel);
+  r.recovery = read_recovery(settings.section("recovery"), r.parallel);
   const Settings run = settings.section("run");
   r.run_folder = run.text("folder", (fs::path("runs") / r.name).string());
   if (r.run_folder.empty()) run.reject("folder", "names no folder");

@@ -82,7 +82,34 @@ struct ParallelRecipe {
   uint64_t bucket_bytes = 4u << 20;
   std::string transport = "auto";  ///< "auto", "shared_memory", "tcp"
   int64_t backups = 0;
+  int64_t spares = 0;  ///< warm workers beside the job
   double timeout_seconds = 120;
+};
+
+/// When a job changes its size; min_workers and max_workers are in ParallelRecipe.
+struct ElasticRecipe {
+  int64_t increment = 1;
+  std::vector<int64_t> sizes;  ///< empty: min_workers, min_workers + increment, ...
+  double stable_seconds = 0;
+  double snooze_seconds = 0;
+  double spare_wait_seconds = 0;
+  double backoff_seconds = 1, backoff_limit_seconds = 60;
+  int64_t failures_without_progress = 10;  ///< 0: no limit
+  double grace_seconds = 30;               ///< what SIGTERM leaves a worker
+};
+
+/// What survives a failure (off: is made anew), and how long is waited for whom.
+struct RecoveryRecipe {
+  bool in_process = true;    ///< survivors keep their processes
+  bool peer_state = true;    ///< state comes from survivors; off: from the durable checkpoint
+  bool communicator = true;  ///< survivors keep their connections
+  bool data_cache = true;    ///< survivors keep what they have read
+  double hang_seconds = 60;
+  double report_seconds = 10;
+  double lease_seconds = 10;
+  double drain_seconds = 60;
+  double orphan_seconds = 30;
+  double start_seconds = 600;
 };
 
 struct CheckpointRecipe {
@@ -107,6 +134,8 @@ struct Recipe {
                    ///< has read it
   TrainRecipe train;
   ParallelRecipe parallel;
+  ElasticRecipe elastic;
+  RecoveryRecipe recovery;
   CheckpointRecipe checkpoint;
   std::string run_folder;  ///< default runs/NAME
 

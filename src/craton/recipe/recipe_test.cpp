@@ -97,6 +97,21 @@ TEST(Recipe, ImpossibleCombinationsAreErrors) {
       {{"parallel.transport=rdma"}, "expected one of auto, shared_memory, tcp"},
       {{"parallel.backups=-1"}, "parallel.backups: must be between 0 and 3"},
       {{"parallel.timeout_seconds=0"}, "must be above 0"},
+      {{"elastic.sizes=[2, 4, 9]"}, "9 is not between parallel.min_workers (1)"},
+      {{"elastic.sizes=[2, 4]"}, "does not have parallel.workers (1), the size to begin with"},
+      {{"elastic.increment=2", "parallel.workers=2"},
+       "2 does not lead from parallel.min_workers (1)"},
+      {{"elastic.backoff_seconds=9", "elastic.backoff_limit_seconds=3"},
+       "3 is less than the first wait, elastic.backoff_seconds (9)"},
+      {{"recovery.hang_seconds=200"}, "200 is not below parallel.timeout_seconds (120)"},
+      {{"recovery.report_seconds=9", "parallel.timeout_seconds=4"},
+       "9 is not below parallel.timeout_seconds (4)"},
+      {{"recovery.lease_seconds=60"}, "60 is longer than recovery.orphan_seconds (30)"},
+      {{"recovery.in_process=off", "recovery.peer_state=on"},
+       "recovery.peer_state: cannot be on while recovery.in_process is off"},
+      {{"recovery.communicator=off"},
+       "recovery.communicator: cannot be off while recovery.peer_state is on"},
+      {{"recovery.in_process=maybe"}, "expected one of on, off"},
       {{"model.patch=[8, 8]"},
        "must have as many extents as data.window [32, 64, 64], found [8, 8]"},
       {{"model.patch=[8, 8, 7]"},
@@ -156,6 +171,23 @@ TEST(Recipe, ImpossibleCombinationsAreErrors) {
     EXPECT_THAT(message, HasSubstr(bad.message));
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
+}
+
+TEST(Recipe, WaitsThatAreNotGivenFollowThoseThatAre) {
+  const Recipe r =
+      Recipe::read(Settings::parse("data: {volumes: [{uri: x}], window: [8, 8]}\n"
+                                   "parallel: {timeout_seconds: 8}\nrecovery: {orphan_seconds: 3}",
+                                   "x"));
+  EXPECT_EQ(r.recovery.hang_seconds, 4);
+  EXPECT_EQ(r.recovery.report_seconds, 4);
+  EXPECT_EQ(r.recovery.lease_seconds, 3);
+}
+
+TEST(Recipe, WithoutProcessesNothingOfThemIsKept) {
+  const Recipe r = Recipe::read(Settings::parse(
+      "data: {volumes: [{uri: x}], window: [8, 8]}\nrecovery: {in_process: off}", "x"));
+  EXPECT_FALSE(r.recovery.peer_state);
+  EXPECT_FALSE(Recipe::read(Settings::parse(r.settings.dump(), "y")).recovery.data_cache);
 }
 
 TEST(Recipe, ATypoIsReportedBeforeWhatFollowsFromIt) {
