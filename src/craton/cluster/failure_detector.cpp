@@ -56,8 +56,10 @@ Suspicion find_suspects(const FailureDetectorOptions& options,
 
   // A wait is the fault of whoever it waits for, so only those that do not wait have a limit; if
   // all wait, the wait itself has one.
-  const bool all_wait =
-      std::all_of(members.begin(), members.end(), [](const auto& m) { return m.progress.waiting; });
+  // Whoever has left the generation waits too: for the next one.
+  const bool all_wait = std::all_of(members.begin(), members.end(), [](const auto& m) {
+    return m.progress.waiting || m.progress.phase == StepPhase::kFenced;
+  });
   Instant last_move = members[0].progress_since;
   for (const WorkerObservation& m : members) last_move = std::max(last_move, m.progress_since);
   if (all_wait) {

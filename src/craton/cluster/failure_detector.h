@@ -60,7 +60,7 @@ struct Suspicion {
   std::optional<Instant> wake_at;  ///< when to look again, if nothing changes
 };
 
-/// Looks at the training members of one generation.
+/// Looks at the members of a generation that is decided.
 ///
 /// Lost heartbeats: all workers of the silent agents. Hang: only if nobody has moved for
 /// `hang_timeout`; then the culprits are those that did not arrive: not waiting, and furthest

@@ -81,12 +81,15 @@ TEST(FailureDetector, AllEquallyLateAreNotAllFenced) {
   EXPECT_TRUE(s.stalled);
 }
 
-TEST(FailureDetector, FencedWorkersWaitForTheOperatorNotForEachOther) {
-  const std::vector members{seen(1, Phase::kFenced, 0, false, 1000),
-                            seen(2, Phase::kFenced, 0, false, 1000)};
-  const Suspicion s = find_suspects({}, members, kNow);
+TEST(FailureDetector, WhoHasLeftTheGenerationIsNotToBlameAndMakesItStall) {
+  const std::vector left{seen(1, Phase::kFenced, 0, false, 1000),
+                         seen(2, Phase::kGather, 9, true, 1000)};
+  const Suspicion s = find_suspects({}, left, kNow);
   EXPECT_TRUE(s.workers.empty());
-  EXPECT_FALSE(s.stalled);
+  EXPECT_TRUE(s.stalled);
+  const std::vector moving{seen(1, Phase::kFenced, 0, false, 1000),
+                           seen(2, Phase::kGather, 9, true, 99000)};
+  EXPECT_FALSE(find_suspects({}, moving, kNow).stalled);
 }
 
 }  // namespace

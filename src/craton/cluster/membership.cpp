@@ -112,6 +112,12 @@ void Turn::handle(const WorkerExited& event) {
                     log_.phase == JobPhase::kTraining;
   forget(event.worker);
   if (is_terminal(log_.phase)) return;
+  if (event.kind == ExitKind::kFatal) {
+    publish("lost worker", event.worker, "the worker on {} ended: {}", record.info.node,
+            event.log_tail);
+    end_job(JobPhase::kFailed, event.log_tail);
+    return;
+  }
   if (event.kind == ExitKind::kCrash) {
     // Members that are lost while the loss of another is being handled are one failure: a rack that
     // goes dark is no crash loop.
@@ -123,7 +129,10 @@ void Turn::handle(const WorkerExited& event) {
             event.log_tail.empty() ? "" : ": ", event.log_tail);
     if (is_terminal(log_.phase)) return;
   } else {
-    publish("left", event.worker, "the worker on {} is gone as asked", record.info.node);
+    publish("left", event.worker, "the worker on {} {}", record.info.node,
+            event.kind == ExitKind::kDrained ? "has left as asked"
+            : event.log_tail.empty()         ? "was stopped"
+                                             : event.log_tail);
   }
   if (record.state == State::kMember && !left) {
     // A joiner that dies before the boundary disturbs nobody: those who train have not stopped for
@@ -144,6 +153,7 @@ void Turn::handle(const StartFailed& event) {
       std::min(state_.starting.size(), static_cast<size_t>(std::max(0, event.count)));
   state_.starting.erase(state_.starting.begin(),
                         state_.starting.begin() + static_cast<std::ptrdiff_t>(count));
+  if (event.fatal) return end_job(JobPhase::kFailed, event.why);
   count_failure(event.why);
   if (!is_terminal(log_.phase)) consider_size();
 }
@@ -192,6 +202,7 @@ void Turn::handle(const StepCommitted& event) {
 void Turn::handle(const WorkerFinished& event) {
   if (!is_member(event.worker) || is_terminal(log_.phase)) return;
   state_.workers[event.worker].finished = true;
+  state_.stopped_early = event.stopped;
   finish_if_all_have();
 }
 
@@ -202,18 +213,20 @@ void Turn::finish_if_all_have() {
     const auto it = state_.workers.find(member.worker.id);
     if (it == state_.workers.end() || !it->second.finished) return;
   }
-  end_job(JobPhase::kFinished, "all steps are done");
+  if (state_.stopped_early) {
+    end_job(JobPhase::kStopped, "stopped on request");
+  } else {
+    end_job(JobPhase::kFinished, "all steps are done");
+  }
 }
 
 void Turn::handle(const ScaleRequested& event) {
   if (is_terminal(log_.phase)) return;
-  const int size = permitted_size(state_.options.elastic, event.workers);
-  if (size != event.workers || size > state_.options.shape.micro_batches) {
-    publish("refused", std::nullopt,
-            "scale to {}: not a size between min_workers and max_workers that the recipe allows",
-            event.workers);
+  if (const std::string why = why_not_size(state_.options, event.workers); !why.empty()) {
+    publish("refused", std::nullopt, "{}", why);
     return;
   }
+  const int size = event.workers;
   if (size == log_.requested) return;
   log_.requested = size;
   log_.proven = std::min(log_.proven, size);
@@ -226,15 +239,19 @@ void Turn::handle(const ScaleRequested& event) {
 void Turn::handle(const DrainRequested& event) {
   if (is_terminal(log_.phase)) return;
   if (!event.node.empty()) state_.drained_nodes[event.node] = event.deadline;
-  bool any = false;
+  int leaving = 0;
   for (auto& [id, record] : state_.workers) {
     if (event.node.empty() ? id != event.worker : record.info.node != event.node) continue;
-    any = true;
+    ++leaving;
     record.draining = true;
     record.drain_deadline = event.deadline;
   }
-  publish("drain", event.worker, "{}{}", event.node.empty() ? "one worker" : "node " + event.node,
-          any ? "" : ": no worker there");
+  if (event.node.empty()) {
+    publish("drain", event.worker, "a worker was asked to leave");
+  } else {
+    publish("drain", event.worker, "node {} was asked to be left by its {} workers", event.node,
+            leaving);
+  }
   consider_size();
 }
 

@@ -29,8 +29,12 @@ struct MembershipOptions {
   Duration boundary_timeout{
       600000};  ///< a planned change that finds no step boundary within this becomes an abort
   Duration drain_timeout{60000};  ///< a leaving member that has not left by then is stopped
-  Duration lease{10000};  ///< how long a fenced worker's silence is waited for before its copies
-                          ///< count as lost (R10)
+  bool keep_processes = true;     ///< false: a failure ends all processes, and the job begins anew
+                                  ///< from the newest checkpoint
+  bool keep_connections = true;   ///< false: processes stay, and begin anew in the same way
+  bool peer_state = true;  ///< false: after a failure the newest checkpoint replaces all state
+  Duration lease{10000};   ///< how long a fenced worker's silence is waited for before its copies
+                           ///< count as lost (R10)
 };
 
 enum class JobPhase {
@@ -82,6 +86,7 @@ enum class ExitKind {
   kCrash,    ///< any end that was not asked for
   kDrained,  ///< a leaving member after the first commit of its generation
   kStopped,  ///< after a `StopWorker`
+  kFatal,    ///< what stopped it would stop any worker: the job ends with it
 };
 /// A worker that was ready is gone. One that never was is a `StartFailed`.
 struct WorkerExited {
@@ -93,6 +98,7 @@ struct WorkerExited {
 struct StartFailed {
   int count = 1;
   std::string why;
+  bool fatal = false;  ///< no other would come either: the job ends with it
 };
 /// The failure detector's word; a lost node brings all its workers at once.
 struct WorkersSuspected {
@@ -111,9 +117,11 @@ struct ReportReceived {
 struct StepCommitted {
   Step step;
 };
-/// A member has done the last step. It stays until it is stopped.
+/// A member has done the last step, or the one at which it was asked to stop. It stays until it is
+/// stopped.
 struct WorkerFinished {
   WorkerId worker;
+  bool stopped = false;
 };
 struct ScaleRequested {
   int workers = 0;
@@ -172,6 +180,11 @@ struct StopWorker {
   WorkerId worker;
   std::string reason;
 };
+/// The worker forgets all and introduces itself as a new one; in its process, with what it has
+/// read.
+struct RestartWorker {
+  WorkerId worker;
+};
 /// One line of `craton events`.
 struct PublishEvent {
   std::string kind;  ///< "generation", "decision", "loss", "lost worker", "admitted", "refused",
@@ -188,8 +201,8 @@ struct EndJob {
   JobPhase phase;
   std::string reason;
 };
-using Action = std::variant<Persist, Announce, SendDecision, StartWorkers, StopWorker, PublishEvent,
-                            WakeAt, EndJob>;
+using Action = std::variant<Persist, Announce, SendDecision, StartWorkers, StopWorker,
+                            RestartWorker, PublishEvent, WakeAt, EndJob>;
 
 struct WorkerRecord {
   enum class State {
@@ -223,10 +236,15 @@ struct MembershipState {
   std::optional<Instant> opened_at, decided_at, last_change, last_failure;
   int failures = 0;
   int failures_without_progress = 0;
+  int64_t lost_in_restart = 0;  ///< finished steps that the next start computes again
   std::string last_failure_text;
   std::optional<Instant> wake_at;
+  bool stopped_early = false;      ///< those who have finished did so because they were asked to
   bool waiting_published = false;  ///< that the job waits is said once
 };
+
+/// Why a job cannot be scaled to so many workers, for its user; empty when it can.
+std::string why_not_size(const MembershipOptions& options, int workers);
 
 /// Changes `state` and returns what to do. Never fails on strange events: what does not fit is
 /// ignored.

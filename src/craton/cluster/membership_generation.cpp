@@ -41,6 +41,9 @@ std::vector<WorkerId> Turn::member_ids() const {
 /// copies are needed (R10).
 void Turn::open_generation(Cause cause, const std::string& why,
                            const std::vector<WorkerId>& readmitted) {
+  const bool keeps_workers = state_.options.keep_processes && state_.options.keep_connections;
+  if (!keeps_workers && cause == Cause::kFailure && !log_.decided_members.empty())
+    return begin_anew(why);
   // While nobody computes there is no step boundary to wait for.
   const bool planned = cause == Cause::kPlanned &&
                        (log_.phase == JobPhase::kTraining || log_.phase == JobPhase::kBoundary);
@@ -69,7 +72,7 @@ void Turn::open_generation(Cause cause, const std::string& why,
   for (const Member& member : log_.membership.members) {
     WorkerRecord& record = state_.workers.at(member.worker.id);
     if (record.state != State::kMember) {
-      publish("admitted", member.worker.id, "the worker on {}", record.info.node);
+      publish("admitted", member.worker.id, "a worker on {} joins", record.info.node);
       record.since = now_;
     }
     record.state = State::kMember;
@@ -85,6 +88,39 @@ void Turn::open_generation(Cause cause, const std::string& why,
           training_members(log_.membership.members), log_.requested,
           planned ? "at the next step boundary" : "at once", why);
   wake_at(now_ + (planned ? state_.options.boundary_timeout : state_.options.report_timeout));
+}
+
+/// Ends all workers of the job, or lets them forget all; the job starts again from the checkpoint.
+void Turn::begin_anew(const std::string& why) {
+  for (auto it = state_.workers.begin(); it != state_.workers.end();) {
+    if (it->second.state == State::kReady) {
+      ++it;
+      continue;
+    }
+    if (state_.options.keep_processes && it->second.state == State::kMember) {
+      act(RestartWorker{it->first});
+      state_.starting.push_back(now_ + state_.options.start_timeout);
+    } else {
+      act(StopWorker{it->first, why});
+    }
+    it = state_.workers.erase(it);
+  }
+  const int64_t lost = std::max<int64_t>(0, state_.committed.value() - log_.checkpoint.value());
+  state_.lost_in_restart += lost;
+  state_.committed = std::min(state_.committed, log_.checkpoint);
+  state_.reports.clear();
+  log_.membership.members.clear();
+  log_.decided_members.clear();
+  log_.primaries.clear();
+  log_.decision.reset();
+  log_.phase = JobPhase::kStarting;
+  persist();
+  publish(
+      "restart", std::nullopt,
+      "{}: all workers start anew from the checkpoint of step {}, {} finished steps are computed "
+      "again",
+      why, log_.checkpoint.value(), lost);
+  consider_size();
 }
 
 bool Turn::waits_for_fenced(const Verdict& verdict) {
@@ -145,14 +181,18 @@ void Turn::consider_decision() {
   for (const Member& member : members) reports.push_back(state_.reports.at(member.worker.id));
   Verdict verdict = judge(state_.options.shape.shards, reports);
   const bool first = log_.decided_members.empty();
-  if (verdict.kind == Verdict::Kind::kLoss && !first && waits_for_fenced(verdict)) return;
+  if (!state_.options.peer_state && !first && log_.phase == JobPhase::kRecovering) {
+    verdict.kind = Verdict::Kind::kLoss;
+  } else if (verdict.kind == Verdict::Kind::kLoss && !first && waits_for_fenced(verdict)) {
+    return;
+  }
 
   Decision decision = complete_decision(state_.options.shape, log_.membership, reports, verdict,
                                         log_.primaries, log_.checkpoint);
   const Step resumes_after =
       decision.kind == DecisionKind::kRestore ? log_.checkpoint : Step(decision.step.value() - 1);
   if (first || decision.kind == DecisionKind::kRollForward) {
-    decision.lost_steps = 0;
+    decision.lost_steps = std::exchange(state_.lost_in_restart, 0);
   } else {
     // Also a recomputation may go back, when only older copies have survived more losses than there
     // were copies.

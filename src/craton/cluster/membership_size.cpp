@@ -7,6 +7,27 @@
 
 namespace craton::cluster {
 
+std::string why_not_size(const MembershipOptions& options, int workers) {
+  const ElasticPolicy& elastic = options.elastic;
+  const int micro_batches = options.shape.micro_batches;
+  if (workers > micro_batches) {
+    return fmt::format("{} workers cannot share the {} micro-batches of a step; ask for at most {}",
+                       workers, micro_batches, std::min(elastic.max_workers, micro_batches));
+  }
+  if (workers > elastic.max_workers)
+    return fmt::format("{} is more than max_workers ({}) of the recipe", workers,
+                       elastic.max_workers);
+  if (workers < elastic.min_workers)
+    return fmt::format("{} is fewer than min_workers ({}) of the recipe", workers,
+                       elastic.min_workers);
+  if (const int size = permitted_size(elastic, workers); size != workers) {
+    return fmt::format(
+        "{} is not one of the sizes that the recipe allows; the next smaller one is {}", workers,
+        size);
+  }
+  return "";
+}
+
 bool Turn::can_train(const Member& member) const {
   if (!is_member(member.worker.id)) return false;
   if (member.role == Role::kTraining) return true;

@@ -384,6 +384,80 @@ TEST_F(MembershipTest, APlannedChangeWithoutBoundaryBecomesAnAbort) {
   EXPECT_EQ(members().size(), 2u);
 }
 
+TEST_F(MembershipTest, WhatWouldStopAnyWorkerEndsTheJob) {
+  start(3);
+  const auto actions = on(WorkerExited{WorkerId(2), ExitKind::kFatal, "No space left on device"});
+  ASSERT_EQ(only<EndJob>(actions).size(), 1u);
+  EXPECT_EQ(only<EndJob>(actions)[0].reason, "No space left on device");
+  EXPECT_TRUE(only<StartWorkers>(actions).empty());
+  EXPECT_EQ(stored.phase, JobPhase::kFailed);
+  EXPECT_TRUE(ready(9).size() == 1u);  // it is stopped: the end stays the end
+  EXPECT_EQ(state.log.phase, JobPhase::kFailed);
+}
+
+TEST_F(MembershipTest, AJobWhoseWorkersCannotStartEnds) {
+  state.options = options;
+  on(OperatorStarted{});
+  const auto actions = on(StartFailed{1, "no volume at x", true});
+  ASSERT_EQ(only<EndJob>(actions).size(), 1u);
+  EXPECT_EQ(only<EndJob>(actions)[0].reason, "no volume at x");
+}
+
+TEST_F(MembershipTest, StoppedIsNotFinished) {
+  start(3);
+  for (int i = 1; i <= 3; ++i) on(WorkerFinished{WorkerId(i), true});
+  EXPECT_EQ(state.log.phase, JobPhase::kStopped);
+}
+
+TEST_F(MembershipTest, WithoutPeerStateAFailureGoesBackToTheCheckpoint) {
+  options.peer_state = false;
+  start(3);
+  on(CheckpointPublished{Step(2)});
+  on(StepCommitted{Step(4)});
+  on(WorkerExited{WorkerId(2), ExitKind::kCrash, "signal 9"});
+  report(1, 4, SlotTag{Step(5), Generation(1)});
+  const auto actions = report(3, 4, SlotTag{Step(5), Generation(1)});
+  const Decision decision = only<SendDecision>(actions)[0].decision;
+  EXPECT_EQ(decision.kind, DecisionKind::kRestore);
+  EXPECT_EQ(decision.step, Step(2));
+  EXPECT_EQ(decision.lost_steps, 2);
+  ready(9);  // a planned change still uses the peers
+  for (int i : {1, 3, 9}) report(i, i == 9 ? std::nullopt : std::optional<int64_t>(3));
+  EXPECT_EQ(state.log.decision->kind, DecisionKind::kRecompute);
+}
+
+TEST_F(MembershipTest, WithoutProcessesAFailureStartsAllAnew) {
+  options.keep_processes = false;
+  start(3);
+  on(CheckpointPublished{Step(2)});
+  on(StepCommitted{Step(4)});
+  const auto actions = on(WorkerExited{WorkerId(2), ExitKind::kCrash, "signal 9"});
+  EXPECT_EQ(only<StopWorker>(actions).size(), 2u);
+  ASSERT_EQ(only<StartWorkers>(actions).size(), 1u);
+  EXPECT_EQ(only<StartWorkers>(actions)[0].count, 3);
+  EXPECT_EQ(state.log.phase, JobPhase::kStarting);
+  on(WorkerExited{WorkerId(1), ExitKind::kStopped});
+  for (int i = 11; i <= 13; ++i) ready(i);
+  for (int i = 11; i <= 13; ++i) report(i, std::nullopt);
+  EXPECT_EQ(state.log.membership.generation, Generation(2));
+  EXPECT_EQ(state.log.decision->kind, DecisionKind::kRestore);
+  EXPECT_EQ(state.log.decision->step, Step(2));
+  EXPECT_EQ(state.log.decision->lost_steps, 2);
+}
+
+TEST(WhyNotSize, SaysWhatIsWrong) {
+  MembershipOptions options;
+  options.shape.micro_batches = 8;
+  options.elastic = {.min_workers = 2, .max_workers = 6, .increment = 2};
+  EXPECT_EQ(why_not_size(options, 4), "");
+  EXPECT_EQ(why_not_size(options, 9),
+            "9 workers cannot share the 8 micro-batches of a step; ask for at most 6");
+  EXPECT_EQ(why_not_size(options, 7), "7 is more than max_workers (6) of the recipe");
+  EXPECT_EQ(why_not_size(options, 1), "1 is fewer than min_workers (2) of the recipe");
+  EXPECT_EQ(why_not_size(options, 5),
+            "5 is not one of the sizes that the recipe allows; the next smaller one is 4");
+}
+
 TEST_F(MembershipTest, AThousandCyclesInBoundedMemory) {
   options.elastic.failures_without_progress = 0;
   start(3);

@@ -62,6 +62,7 @@ class Turn {
   // membership_generation.cpp: fence, decide
   void open_generation(Cause cause, const std::string& why,
                        const std::vector<WorkerId>& readmitted = {});
+  void begin_anew(const std::string& why);
   void consider_decision();
   bool waits_for_fenced(const Verdict& verdict);
   void release_fenced(const std::string& why);
