@@ -2,6 +2,7 @@
 
 #include "craton/base/check.h"
 #include "craton/comm/endpoint_state.h"
+#include "craton/runtime/progress_page.h"
 
 namespace craton::comm {
 namespace {
@@ -27,6 +28,7 @@ class GenerationCommunicator : public Communicator {
 
   std::unique_ptr<Message> receive(Rank from, uint64_t operation) override {
     const Call call{state_, from, operation};
+    const runtime::ProgressWait wait(operation);
     return connection(call)->receive(call);
   }
 

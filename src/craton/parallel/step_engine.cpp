@@ -11,8 +11,10 @@
 #include "craton/base/fault_point.h"
 #include "craton/base/log.h"
 #include "craton/base/sha256.h"
+#include "craton/cluster/failure_detector.h"
 #include "craton/parallel/operations.h"
 #include "craton/parallel/wire.h"
+#include "craton/runtime/progress_page.h"
 #include "craton/tensor/adamw.h"
 
 namespace craton::parallel {
@@ -42,6 +44,10 @@ double tree_sum(std::span<const double> values) {
   size_t half = 1;
   while (half * 2 < values.size()) half *= 2;
   return tree_sum(values.first(half)) + tree_sum(values.subspan(half));
+}
+
+void enter_phase(cluster::StepPhase phase) {
+  runtime::set_progress_phase(static_cast<uint32_t>(phase));
 }
 
 bool digest_due(Step step) { return step.value() > 0 && step.value() % kDigestEvery == 0; }
@@ -92,13 +98,19 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   progress_.losses.resize(static_cast<size_t>(micro_batches_));
   progress_.contributed = contribution();
   reducer_->begin(step);
+  enter_phase(cluster::StepPhase::kCompute);
   compute_and_reduce(step, work);
   result.compute_seconds = watch.lap();
-  reducer_->finish();
+  enter_phase(cluster::StepPhase::kReduce);
+  {
+    const runtime::ProgressWait wait(operation(step, Phase::kCommit));
+    reducer_->finish();
+  }
   result.reduce_seconds = watch.lap();
 
   result.contributed = progress_.contributed;
   result.loss = mean_loss(progress_.losses);
+  enter_phase(cluster::StepPhase::kCommit);
   if (CRATON_FAULT_POINT("commit.before")) flip_memory();
   commit(step, work.wishes(), reducer_->squares(), true, result);
   CRATON_FAULT_POINT("commit.after");
@@ -106,12 +118,14 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
 
   for (auto& send : parameter_sends_) send->wait();
   parameter_sends_.clear();
+  enter_phase(cluster::StepPhase::kApply);
   apply(work.rule, result);
   progress_.last_loss = result.loss;
   gradients_.clear();
   progress_.losses.assign(static_cast<size_t>(micro_batches_), std::nullopt);
   CRATON_FAULT_POINT("apply.after");
   result.apply_seconds = watch.lap();
+  enter_phase(cluster::StepPhase::kGather);
   if (!work.skips_gather(result)) gather(step);
   CRATON_FAULT_POINT("gather.after");
   if (first_) after_first_commit();

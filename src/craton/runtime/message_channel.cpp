@@ -10,8 +10,47 @@
 #include <cstring>
 
 #include "craton/base/error.h"
+#include "craton/runtime/socket.h"
 
 namespace craton::runtime {
+namespace {
+
+std::optional<ucred> peer_of(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer;
+}
+
+/// Sockets of socket.h do not block; channels do.
+std::unique_ptr<MessageChannel> channel_of_this_user(FileDescriptor socket) {
+  const auto peer = peer_of(socket.get());
+  if (!peer || peer->uid != ::getuid()) return nullptr;
+  const int flags = ::fcntl(socket.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return nullptr;
+  return std::make_unique<MessageChannel>(std::move(socket));
+}
+
+}  // namespace
+
+std::unique_ptr<MessageChannel> MessageChannel::call(const std::string& name) {
+  int error = 0;
+  FileDescriptor socket = connect_local(name, error);
+  if (!socket.valid()) return nullptr;
+  pollfd entry{socket.get(), POLLOUT, 0};
+  if (::poll(&entry, 1, 1000) != 1 || take_socket_error(socket.get()) != 0) return nullptr;
+  return channel_of_this_user(std::move(socket));
+}
+
+std::unique_ptr<MessageChannel> MessageChannel::accept(int listener) {
+  FileDescriptor socket = accept_connection(listener);
+  return socket.valid() ? channel_of_this_user(std::move(socket)) : nullptr;
+}
+
+int64_t MessageChannel::peer_pid() const {
+  const auto peer = peer_of(socket_.get());
+  return peer ? peer->pid : 0;
+}
 
 std::pair<std::unique_ptr<MessageChannel>, FileDescriptor> MessageChannel::pair() {
   int fds[2];

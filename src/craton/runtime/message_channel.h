@@ -24,7 +24,16 @@ class MessageChannel {
   /// Two connected ends; the second is meant for a child process (not closed on exec).
   static std::pair<std::unique_ptr<MessageChannel>, FileDescriptor> pair();
 
+  /// A connection to the abstract local socket `name` of another process of this user; null when
+  /// nobody listens there.
+  static std::unique_ptr<MessageChannel> call(const std::string& name);
+  /// The next caller of a socket of `listen_local` that belongs to this user; null when there is
+  /// none.
+  static std::unique_ptr<MessageChannel> accept(int listener);
+
   int fd() const { return socket_.get(); }
+  /// Of the process at the other end when the connection was made; 0: unknown.
+  int64_t peer_pid() const;
 
   /// Error kPeerLost when the other side is gone.
   void send(std::string_view message);
