@@ -49,7 +49,8 @@ std::vector<WholeTensor> gather_whole_tensors(ShardedState& state, comm::Communi
                                               const Assignment& assignment, Step step) {
   const FlatLayout& layout = state.layout();
   const Rank self = communicator.rank();
-  const std::vector<Rank> owners = distribute_tensors(layout, communicator.world_size());
+  const int members = assignment.world_size();  // without those who have left the generation
+  const std::vector<Rank> owners = distribute_tensors(layout, members);
   // Calls visit(slot, overlap) for what `primary` holds of the tensors of `owner`: the same order
   // on both sides.
   const auto walk = [&](Rank primary, Rank owner, const auto& visit) {
@@ -62,7 +63,7 @@ std::vector<WholeTensor> gather_whole_tensors(ShardedState& state, comm::Communi
   };
 
   std::vector<std::unique_ptr<comm::PendingSend>> sends;
-  for (int r = 0; r < communicator.world_size(); ++r) {
+  for (int r = 0; r < members; ++r) {
     if (Rank(r) == self) continue;
     std::vector<std::span<const std::byte>> pieces;
     walk(self, Rank(r), [&](size_t, const Overlap& part) {
@@ -84,7 +85,7 @@ std::vector<WholeTensor> gather_whole_tensors(ShardedState& state, comm::Communi
     const std::vector<float> empty(static_cast<size_t>(layout.slots()[slot].numel));
     tensors.push_back({slot, empty, empty, empty});
   }
-  for (int r = 0; r < communicator.world_size(); ++r) {
+  for (int r = 0; r < members; ++r) {
     bool any = false;
     walk(Rank(r), self, [&](size_t, const Overlap&) { any = true; });
     if (!any) continue;
