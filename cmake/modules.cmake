@@ -56,22 +56,6 @@ function(craton_protobuf name file)
   target_include_directories(craton_${name} SYSTEM PRIVATE ${out})
 endfunction()
 
-# craton_grpc(NAME FILE): the gRPC services of a .proto of the module as craton_NAME_grpc, with the generated headers (messages and
-# services) for whoever links it. Compiling it is slow, so it is built only when something needs it.
-function(craton_grpc name file)
-  set(dir ${CMAKE_SOURCE_DIR}/src/craton/${name})
-  string(REPLACE ".proto" "" stem ${file})
-  set(out ${CMAKE_BINARY_DIR}/generated/${name})
-  add_custom_command(OUTPUT ${out}/${stem}.grpc.pb.cc ${out}/${stem}.grpc.pb.h
-                     COMMAND protobuf::protoc --proto_path=${dir} --grpc_out=${out}
-                             --plugin=protoc-gen-grpc=${CRATON_GRPC_PLUGIN} ${file}
-                     DEPENDS ${dir}/${file} VERBATIM)
-  add_library(craton_${name}_grpc STATIC EXCLUDE_FROM_ALL ${out}/${stem}.grpc.pb.cc ${out}/${stem}.grpc.pb.h)
-  target_include_directories(craton_${name}_grpc SYSTEM PUBLIC ${out})
-  target_link_libraries(craton_${name}_grpc PUBLIC craton_${name} PkgConfig::grpc)
-  add_dependencies(craton_${name}_grpc craton_${name})
-endfunction()
-
 # Modules that use libtorch share the precompiled header of craton_tensor.
 function(craton_torch_module name)
   craton_module(${name} ${ARGN})

@@ -59,8 +59,7 @@ CheckpointPart read(const wire::CheckpointPart& from) {
   CheckpointPart m{from.step(), from.updates(),    from.generation(),
                    from.rank(), from.world_size(), {}};
   for (const auto& p : from.parameters())
-    m.parameters.push_back(
-        {p.name(), {p.shape().begin(), p.shape().end()}, p.dtype(), !p.fixed()});
+    m.parameters.push_back({p.name(), {p.shape().begin(), p.shape().end()}, p.dtype(), !p.fixed()});
   return m;
 }
 
@@ -74,6 +73,10 @@ struct Encoder {
     to->set_training_flops_per_sample(m.training_flops_per_sample);
     to->set_peak_flops(m.peak_flops);
     to->set_data(m.data);
+    to->set_generation(m.generation);
+    to->set_pid(m.pid);
+    to->set_number(m.number);
+    to->set_progress_fd(m.progress_fd);
   }
   void operator()(const cluster::Membership& m) { wire::fill(*envelope.mutable_membership(), m); }
   void operator()(const cluster::Report& m) { wire::fill(*envelope.mutable_report(), m); }
@@ -87,7 +90,14 @@ struct Encoder {
     envelope.mutable_done()->set_stopped(m.stopped);
   }
   void operator()(const Left& m) { envelope.mutable_left()->set_generation(m.generation); }
-  void operator()(const Failed& m) { envelope.mutable_failed()->set_message(m.message); }
+  void operator()(const Failed& m) {
+    envelope.mutable_failed()->set_message(m.message);
+    envelope.mutable_failed()->set_ends_job(m.ends_job);
+  }
+  void operator()(const BeginAnew&) { envelope.mutable_begin_anew(); }
+  void operator()(const Leaving& m) {
+    envelope.mutable_leaving()->set_grace_milliseconds(m.grace_milliseconds);
+  }
 };
 
 }  // namespace
@@ -123,8 +133,16 @@ Message decode(std::string_view bytes) {
   switch (e.what_case()) {
     case wire::Envelope::kHello: {
       const auto& m = e.hello();
-      return Hello{wire::read(m.worker()),        m.parameters(), m.tokens_per_sample(),
-                   m.training_flops_per_sample(), m.peak_flops(), m.data()};
+      return Hello{wire::read(m.worker()),
+                   m.parameters(),
+                   m.tokens_per_sample(),
+                   m.training_flops_per_sample(),
+                   m.peak_flops(),
+                   m.data(),
+                   m.generation(),
+                   m.pid(),
+                   m.number(),
+                   m.progress_fd()};
     }
     case wire::Envelope::kMembership:
       return wire::read(e.membership());
@@ -143,7 +161,11 @@ Message decode(std::string_view bytes) {
     case wire::Envelope::kLeft:
       return Left{e.left().generation()};
     case wire::Envelope::kFailed:
-      return Failed{e.failed().message()};
+      return Failed{e.failed().message(), e.failed().ends_job()};
+    case wire::Envelope::kBeginAnew:
+      return BeginAnew{};
+    case wire::Envelope::kLeaving:
+      return Leaving{e.leaving().grace_milliseconds()};
     case wire::Envelope::WHAT_NOT_SET:
       break;
   }

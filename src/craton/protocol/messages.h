@@ -25,14 +25,19 @@ std::string to_text(const WorkerAddress& address);
 /// kCorrupt when it is none.
 WorkerAddress parse_address(std::string_view text);
 
-/// Worker: data are open, the model is built, here is how to reach me.
+/// Worker: data are open, the model is built, here is how to reach me. Said again to an agent that
+/// takes over from one that is gone.
 struct Hello {
   cluster::WorkerInfo worker;
   int64_t parameters = 0;
   int64_t tokens_per_sample = 0;
   double training_flops_per_sample = 0;
-  double peak_flops = 0;  ///< of one worker, measured
-  std::string data;       ///< one line about volumes and windows
+  double peak_flops = 0;    ///< of one worker, measured
+  std::string data;         ///< one line about volumes and windows
+  uint64_t generation = 0;  ///< newest one that it was a member of; 0: none
+  int64_t pid = 0;
+  int32_t number = 0;        ///< as its first agent counted
+  int32_t progress_fd = -1;  ///< of its progress page, in its own process
 };
 
 /// Agent: finish the step, save, end.
@@ -82,10 +87,19 @@ struct Left {
 /// A worker cannot go on; `message` is for the user.
 struct Failed {
   std::string message;
+  bool ends_job = false;  ///< a replacement would fail in the same way
+};
+
+/// Agent: forget the job's state and all connections, and introduce yourself as a new worker.
+struct BeginAnew {};
+
+/// A worker was told to go (SIGTERM): it wants to be drained within the time that it has.
+struct Leaving {
+  int64_t grace_milliseconds = 0;
 };
 
 using Message = std::variant<Hello, cluster::Membership, cluster::Report, cluster::Decision, Stop,
-                             StepDone, CheckpointPart, Done, Left, Failed>;
+                             StepDone, CheckpointPart, Done, Left, Failed, Leaving, BeginAnew>;
 
 /// Protobuf (craton.proto).
 std::string encode(const Message& message);

@@ -42,6 +42,7 @@ struct EventEncoder {
   bool operator()(const StartFailed& e) {
     out.mutable_start_failed()->set_count(e.count);
     out.mutable_start_failed()->set_why(e.why);
+    out.mutable_start_failed()->set_fatal(e.fatal);
     return true;
   }
   bool operator()(const WorkersSuspected& e) {
@@ -63,6 +64,7 @@ struct EventEncoder {
   }
   bool operator()(const WorkerFinished& e) {
     out.mutable_finished()->set_worker(e.worker.value());
+    out.mutable_finished()->set_stopped(e.stopped);
     return true;
   }
   bool operator()(const ScaleRequested& e) {
@@ -122,6 +124,8 @@ ExitKind read_kind(wire::WorkerExited::Kind kind) {
       return ExitKind::kDrained;
     case wire::WorkerExited::STOPPED:
       return ExitKind::kStopped;
+    case wire::WorkerExited::FATAL:
+      return ExitKind::kFatal;
     default:
       return ExitKind::kCrash;
   }
@@ -161,7 +165,8 @@ OperatorInput decode_event(std::string_view bytes, Instant now) {
       return EventBody(WorkerExited{WorkerId(in.exited().worker()), read_kind(in.exited().kind()),
                                     in.exited().log_tail()});
     case Case::kStartFailed:
-      return EventBody(StartFailed{in.start_failed().count(), in.start_failed().why()});
+      return EventBody(StartFailed{in.start_failed().count(), in.start_failed().why(),
+                                   in.start_failed().fatal()});
     case Case::kSuspected:
       return EventBody(WorkersSuspected{read_ids(in.suspected().workers()), in.suspected().why()});
     case Case::kStalled:
@@ -171,7 +176,7 @@ OperatorInput decode_event(std::string_view bytes, Instant now) {
     case Case::kCommitted:
       return EventBody(StepCommitted{Step(in.committed().step())});
     case Case::kFinished:
-      return EventBody(WorkerFinished{WorkerId(in.finished().worker())});
+      return EventBody(WorkerFinished{WorkerId(in.finished().worker()), in.finished().stopped()});
     case Case::kScale:
       return EventBody(ScaleRequested{in.scale().workers()});
     case Case::kDrain:
@@ -204,6 +209,8 @@ std::optional<std::string> encode_action(const Action& action) {
   } else if (const auto* a = std::get_if<StopWorker>(&action)) {
     out.mutable_stop()->set_worker(a->worker.value());
     out.mutable_stop()->set_reason(a->reason);
+  } else if (const auto* a = std::get_if<RestartWorker>(&action)) {
+    out.mutable_restart()->set_worker(a->worker.value());
   } else if (const auto* a = std::get_if<PublishEvent>(&action)) {
     auto* to = out.mutable_event();
     to->set_kind(a->kind);
@@ -235,6 +242,8 @@ Action decode_action(std::string_view bytes) {
                           {in.start().avoid_nodes().begin(), in.start().avoid_nodes().end()}};
     case Case::kStop:
       return StopWorker{WorkerId(in.stop().worker()), in.stop().reason()};
+    case Case::kRestart:
+      return RestartWorker{WorkerId(in.restart().worker())};
     case Case::kEvent: {
       PublishEvent event{in.event().kind(), Generation(in.event().generation()), std::nullopt,
                          in.event().text()};

@@ -127,5 +127,49 @@ TEST(OperatorMessages, WhatStaysAtHomeAndWhatIsNoMessage) {
   EXPECT_THROW(decode_action("garbage"), Error);
 }
 
+TEST(OperatorRequests, ComeBackEqual) {
+  const cluster::Instant here{5000}, there{70000};
+  const std::string scale = encode_request(cluster::ScaleRequested{3}, here);
+  EXPECT_EQ(std::get<cluster::ScaleRequested>(decode_request(kScaleMethod, scale, there)).workers,
+            3);
+  const cluster::DrainRequested drain{"", cluster::WorkerId(7), here + cluster::Duration(900)};
+  const auto back = std::get<cluster::DrainRequested>(
+      decode_request(kDrainMethod, encode_request(drain, here), there));
+  EXPECT_EQ(back.worker, cluster::WorkerId(7));
+  EXPECT_EQ(back.deadline, there + cluster::Duration(900));  // the time that is left travels
+  EXPECT_EQ(decode_answer(encode_answer({true, "done"})), (Answer{true, "done"}));
+  EXPECT_THROW(decode_request("/craton.wire.Operator/Dance", scale, there), Error);
+  EXPECT_THROW(decode_request(kScaleMethod, "\xff garbage", there), Error);
+}
+
+TEST(OperatorRequests, AStatusComesBackEqual) {
+  JobStatus status;
+  status.name = "demo";
+  status.strategy = "zero1";
+  status.phase = cluster::JobPhase::kRecovering;
+  status.generation = 4;
+  status.step = 12;
+  status.steps = 100;
+  status.checkpoint = 10;
+  status.requested = 3;
+  status.min_workers = 1;
+  status.max_workers = 8;
+  status.spares = 1;
+  status.loss = 0.25;
+  status.seconds_per_step = 0.5;
+  status.elapsed_seconds = 9;
+  status.pid = 4711;
+  status.workers = {{cluster::WorkerId(7),
+                     2,
+                     1,
+                     "node-a",
+                     4712,
+                     "trains",
+                     {cluster::StepPhase::kGather, Step(12), 99, true},
+                     cluster::Duration(40)}};
+  EXPECT_EQ(decode_status(encode_status(status)), status);
+  EXPECT_THROW(decode_status("\xff garbage"), Error);
+}
+
 }  // namespace
 }  // namespace craton::protocol
