@@ -21,6 +21,8 @@ foreach(program craton craton-worker)
   endif()
 endforeach()
 
+install(TARGETS craton-grpc LIBRARY DESTINATION lib/craton)
+
 export(EXPORT cratonTargets NAMESPACE craton:: FILE ${CMAKE_BINARY_DIR}/lib/cmake/craton/cratonTargets.cmake)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/cratonConfig.cmake.in
                               ${CMAKE_BINARY_DIR}/lib/cmake/craton/cratonConfig.cmake

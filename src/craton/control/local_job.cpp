@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
-#include "craton/base/log.h"
+#include "craton/results/result.h"
 #include "craton/runtime/file.h"
 
 namespace craton::control {
@@ -18,20 +17,42 @@ namespace {
 
 using std::chrono::steady_clock;
 
-cluster::MembershipOptions membership_options(const recipe::Recipe& recipe) {
-  cluster::MembershipOptions options;
-  options.shape.shards = static_cast<int>(recipe.parallel.shards);
-  options.shape.micro_batches = static_cast<int>(recipe.train.micro_batches());
-  options.shape.backups = static_cast<int>(recipe.parallel.backups);
-  options.shape.replicate_all = recipe.parallel.strategy == "ddp";
-  options.start_workers = static_cast<int>(recipe.parallel.workers);
-  options.elastic.min_workers = static_cast<int>(recipe.parallel.min_workers);
-  options.elastic.max_workers =
-      static_cast<int>(std::max(recipe.parallel.max_workers, recipe.parallel.workers));
-  return options;
+cluster::Duration duration(double seconds) {
+  return cluster::Duration(static_cast<int64_t>(seconds * 1000));
 }
 
 }  // namespace
+
+cluster::MembershipOptions membership_options(const recipe::Recipe& recipe) {
+  const recipe::ParallelRecipe& parallel = recipe.parallel;
+  const recipe::ElasticRecipe& elastic = recipe.elastic;
+  const recipe::RecoveryRecipe& recovery = recipe.recovery;
+  cluster::MembershipOptions options;
+  options.shape.shards = static_cast<int>(parallel.shards);
+  options.shape.micro_batches = static_cast<int>(recipe.train.micro_batches());
+  options.shape.backups = static_cast<int>(parallel.backups);
+  options.shape.replicate_all = parallel.strategy == "ddp";
+  options.start_workers = static_cast<int>(parallel.workers);
+  options.spares = static_cast<int>(parallel.spares);
+  options.elastic.min_workers = static_cast<int>(parallel.min_workers);
+  options.elastic.max_workers = static_cast<int>(std::max(parallel.max_workers, parallel.workers));
+  options.elastic.increment = static_cast<int>(elastic.increment);
+  options.elastic.sizes.assign(elastic.sizes.begin(), elastic.sizes.end());
+  options.elastic.stable_period = duration(elastic.stable_seconds);
+  options.elastic.snooze = duration(elastic.snooze_seconds);
+  options.elastic.wait_for_spare = duration(elastic.spare_wait_seconds);
+  options.elastic.failure_backoff = duration(elastic.backoff_seconds);
+  options.elastic.failure_backoff_max = duration(elastic.backoff_limit_seconds);
+  options.elastic.failures_without_progress = static_cast<int>(elastic.failures_without_progress);
+  options.start_timeout = duration(recovery.start_seconds);
+  options.report_timeout = duration(recovery.report_seconds);
+  options.drain_timeout = duration(recovery.drain_seconds);
+  options.lease = duration(recovery.lease_seconds);
+  options.keep_processes = recovery.in_process;
+  options.keep_connections = recovery.communicator;
+  options.peer_state = recovery.peer_state;
+  return options;
+}
 
 LocalJob::LocalJob(const recipe::Recipe& recipe, LocalJobOptions options, RunJournal& journal)
     : recipe_(recipe), options_(std::move(options)), journal_(journal) {
@@ -45,6 +66,7 @@ cluster::Instant LocalJob::now() const {
 }
 
 void LocalJob::event(decltype(cluster::Event::what) what) {
+  event_at_ = steady_clock::now();
   carry_out(cluster::decide(state_, {now(), std::move(what)}));
 }
 
@@ -58,16 +80,25 @@ void LocalJob::carry_out(const std::vector<cluster::Action>& actions) {
       }
       CRATON_FAULT_POINT("operator.after_persist");
     } else if (const auto* announced = std::get_if<cluster::Announce>(&action)) {
+      begin_interruption(announced->membership);
       for (cluster::WorkerId id : announced->to) tell(id, announced->membership);
     } else if (const auto* decided = std::get_if<cluster::SendDecision>(&action)) {
       if (decided->decision.lost_steps > 0) journal_.add_lost_steps(decided->decision.lost_steps);
+      interruptions_[decided->decision.generation.value()].decided = steady_clock::now();
       for (cluster::WorkerId id : decided->to) tell(id, decided->decision);
     } else if (const auto* wanted = std::get_if<cluster::StartWorkers>(&action)) {
-      for (int k = 0; k < wanted->count; ++k) start_worker();
+      for (int k = 0; k < wanted->count; ++k) start_worker(wanted->avoid_nodes);
+      remember_workers();
     } else if (const auto* stopped = std::get_if<cluster::StopWorker>(&action)) {
       if (Worker* worker = find(stopped->worker)) {
         worker->stopped = true;
         worker->process->kill();
+      }
+    } else if (const auto* restarted = std::get_if<cluster::RestartWorker>(&action)) {
+      if (Worker* worker = find(restarted->worker)) {
+        tell(restarted->worker, protocol::BeginAnew{});
+        worker->hello.reset();  // it introduces itself as another one
+        worker->done.reset();
       }
     } else if (const auto* published = std::get_if<cluster::PublishEvent>(&action)) {
       record(*published);
@@ -89,56 +120,31 @@ bool LocalJob::persist(const cluster::LogRecord& record) {
   return true;
 }
 
-void LocalJob::start_worker() {
-  auto worker = std::make_unique<Worker>();
-  worker->number = started_++;
-  // Faults are for the workers that a job begins with: a replacement that failed in the same way
-  // again would tell nothing new.
-  std::vector<std::string> faults;
-  // Its own faults are for the first one.
-  const int64_t joiner = worker->number - recipe_.parallel.workers;
-  const char* armed = std::getenv(joiner < 0 ? "CRATON_FAULTS" : "CRATON_JOINER_FAULTS");
-  if (armed != nullptr && joiner <= 0) faults.push_back(fmt::format("CRATON_FAULTS={}", armed));
-  worker->process = std::make_unique<WorkerProcess>(
-      recipe_, options_.worker_program, options_.recipe_path,
-      fmt::format("{}/worker-{}.log", recipe_.run_folder, worker->number), faults);
-  workers_.push_back(std::move(worker));
-}
-
-LocalJob::Worker* LocalJob::find(cluster::WorkerId id) {
-  for (const auto& worker : workers_) {
-    if (worker->hello && worker->hello->worker.id == id) return worker.get();
-  }
-  return nullptr;
-}
-
-void LocalJob::tell(cluster::WorkerId id, const protocol::Message& message) {
-  Worker* worker = find(id);
-  if (worker == nullptr) return;
-  try {
-    worker->process->channel().send(protocol::encode(message));
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::kPeerLost) throw;  // its end is seen through its pidfd
-  }
-}
-
 int LocalJob::training_workers() const {
   return cluster::training_members(state_.log.membership.members);
 }
 
 void LocalJob::record(const cluster::PublishEvent& event) {
-  nlohmann::json line = {{"elapsed_seconds", journal_.elapsed()},
-                         {"kind", event.kind},
-                         {"generation", event.generation.value()},
-                         {"step", journal_.last_step()},
-                         {"text", event.text}};
-  if (event.worker) line["worker"] = event.worker->value();
+  nlohmann::ordered_json line = {{"elapsed_seconds", journal_.elapsed()},
+                                 {"kind", event.kind},
+                                 {"generation", event.generation.value()},
+                                 {"step", journal_.last_step()},
+                                 {"time", results::utc_now()}};
+  if (event.worker) {
+    line["worker"] = event.worker->value();
+    if (const Worker* worker = find(*event.worker)) {
+      line["number"] = worker->number;
+      line["pid"] = worker->process->pid();
+    }
+  }
+  line["text"] = event.text;
   runtime::append_line(recipe_.run_folder + "/events.jsonl", line.dump());
   using Kind = results::RunEvent::Kind;
   static const std::map<std::string, Kind> kShown = {
       {"lost worker", Kind::kFailed}, {"admitted", Kind::kJoined}, {"size", Kind::kResized},
       {"decision", Kind::kResumed},   {"left", Kind::kLeft},       {"loss", Kind::kRestored},
-      {"backoff", Kind::kFailed},     {"refused", Kind::kFailed}};
+      {"backoff", Kind::kFailed},     {"refused", Kind::kFailed},  {"restart", Kind::kRestored},
+      {"drain", Kind::kLeft}};
   const auto shown = kShown.find(event.kind);
   const bool first = last_generation_ == 0;  // the job starts: no change yet
   if (event.kind == "decision" && first) return;
@@ -148,80 +154,51 @@ void LocalJob::record(const cluster::PublishEvent& event) {
   }
 }
 
-void LocalJob::handle(Worker& worker, const protocol::Message& message) {
-  if (const auto* hello = std::get_if<protocol::Hello>(&message)) {
-    worker.hello = *hello;
-    if (!std::exchange(introduced_, true))
-      journal_.on_start(*hello, static_cast<int>(recipe_.parallel.workers));
-    event(cluster::WorkerReady{hello->worker, Generation(0)});
-  } else if (const auto* report = std::get_if<cluster::Report>(&message)) {
-    event(cluster::ReportReceived{*report});
-  } else if (const auto* step = std::get_if<protocol::StepDone>(&message)) {
-    handle_step(*step);
-  } else if (const auto* part = std::get_if<protocol::CheckpointPart>(&message)) {
-    handle_part(*part);
-  } else if (const auto* done = std::get_if<protocol::Done>(&message)) {
-    if (done_ && done_->state_sha256 != done->state_sha256) {
-      fail(ErrorCode::kInternal,
-           "workers ended with different states; this is a fault of craton, please report it with "
-           "{}",
-           recipe_.run_folder);
-    }
-    worker.done = done_ = *done;
-    event(cluster::WorkerFinished{worker.hello->worker.id});
-  } else if (std::holds_alternative<protocol::Left>(message)) {
-    worker.left = true;
-  } else if (const auto* failed = std::get_if<protocol::Failed>(&message)) {
-    worker.failure = failed->message;
-    // Before the first step it is the job that is wrong, not the worker.
-    if (last_generation_ == 0) fail(ErrorCode::kInvalidArgument, "{}", failed->message);
-  }
+/// A loss that comes while an earlier one is being handled belongs to that one.
+void LocalJob::begin_interruption(const cluster::Membership& membership) {
+  const auto last = interruptions_.rbegin();
+  const bool goes_on = last != interruptions_.rend() && !last->second.planned;
+  const auto noticed = goes_on ? last->second.noticed : event_at_;
+  interruptions_[membership.generation.value()] = {
+      noticed, steady_clock::now(), {}, membership.planned};
 }
 
-void LocalJob::handle_step(const protocol::StepDone& step) {
-  if (step.step <= journal_.last_step()) return;
-  const auto committed = steady_clock::now();
-  if (last_generation_ != 0 && step.generation != last_generation_) {
-    const double gap = std::chrono::duration<double>(committed - last_commit_).count();
-    journal_.add_downtime(std::max(0.0, gap - step.seconds));
-  }
-  last_commit_ = committed;
-  last_generation_ = step.generation;
-  journal_.on_step(step, training_workers());
-  event(cluster::StepCommitted{Step(step.step)});
-}
-
-void LocalJob::handle_part(const protocol::CheckpointPart& part) {
-  parts_.push_back(part);
-  std::vector<protocol::CheckpointPart> complete;
-  const auto same = [&](const protocol::CheckpointPart& p) {
-    return p.step == part.step && p.generation == part.generation;
+/// The first commit of a generation: how long each phase of the change took.
+void LocalJob::record_resumption(const protocol::StepDone& step) {
+  const auto between = [](steady_clock::time_point from, steady_clock::time_point to) {
+    return std::max(0.0, std::chrono::duration<double>(to - from).count());
   };
-  std::copy_if(parts_.begin(), parts_.end(), std::back_inserter(complete), same);
-  if (static_cast<int32_t>(complete.size()) < part.world_size) return;
-  std::erase_if(parts_, [&](const protocol::CheckpointPart& p) { return p.step <= part.step; });
-  journal_.on_checkpoint(complete);
-  event(cluster::CheckpointPublished{Step(part.step)});
-}
-
-void LocalJob::handle_exit(Worker& worker) {
-  const std::string how = worker.process->reap();
-  const std::string words = !worker.failure.empty() ? worker.failure : worker.process->last_lines();
-  const std::string tail =
-      fmt::format("worker {} {}{}{}", worker.number, how, words.empty() ? "" : ": ", words);
-  if (!worker.hello) {
-    if (last_generation_ == 0) fail(ErrorCode::kPeerLost, "{}", tail);
-    event(cluster::StartFailed{1, tail});
-    return;
-  }
-  const auto kind = worker.stopped ? cluster::ExitKind::kStopped
-                    : worker.left  ? cluster::ExitKind::kDrained
-                                   : cluster::ExitKind::kCrash;
-  event(cluster::WorkerExited{worker.hello->worker.id, kind, tail});
+  const Interruption interruption = interruptions_[step.generation];
+  interruptions_.erase(interruptions_.begin(), interruptions_.upper_bound(step.generation));
+  const double persist = between(interruption.noticed, interruption.announced);
+  const double reports = between(interruption.announced, interruption.decided);
+  const double commit = between(interruption.decided, last_commit_);
+  const nlohmann::ordered_json line = {
+      {"elapsed_seconds", journal_.elapsed()},
+      {"kind", "resumed"},
+      {"generation", step.generation},
+      {"step", step.step},
+      {"planned", interruption.planned},
+      {"fence_seconds", persist},
+      {"report_seconds", reports},
+      {"commit_seconds", commit},
+      {"step_seconds", step.seconds},
+      {"text", fmt::format("step {} is the first of generation {}: {:.0f} ms to the fence, {:.0f} "
+                           "ms until all had reported, {:.0f} ms to the commit, in which a step "
+                           "takes {:.0f} ms",
+                           step.step, step.generation, persist * 1e3, reports * 1e3, commit * 1e3,
+                           step.seconds * 1e3)}};
+  runtime::append_line(recipe_.run_folder + "/events.jsonl", line.dump());
 }
 
 void LocalJob::pass_on_stop() {
-  if (!options_.stop_requested()) return;
+  if (options_.abandon_requested())
+    fail(ErrorCode::kCancelled,
+         "ended at once; {} goes on from its newest checkpoint with the same "
+         "command",
+         recipe_.name);
+  if (!stopping_ && !options_.stop_requested()) return;
+  stopping_ = true;
   if (last_generation_ == 0 && !introduced_)
     fail(ErrorCode::kCancelled, "stopped before the first step");
   for (const auto& worker : workers_) {
@@ -230,27 +207,20 @@ void LocalJob::pass_on_stop() {
   }
 }
 
-void LocalJob::read_messages(Worker& worker) {
-  try {
-    while (const auto bytes = worker.process->channel().receive(std::chrono::milliseconds(0)))
-      handle(worker, protocol::decode(*bytes));
-  } catch (const Error& e) {
-    if (e.code() != ErrorCode::kPeerLost) throw;
-  }
-}
-
 void LocalJob::wait_for_something() {
-  std::vector<pollfd> entries;
+  std::vector<pollfd> entries;  // two a worker, then the listener's and the service's
   for (const auto& worker : workers_) {
     entries.push_back({worker->process->channel().fd(), POLLIN, 0});
     entries.push_back({worker->process->process_fd(), POLLIN, 0});
   }
+  const size_t count = workers_.size();  // handling may start more
+  entries.push_back({listener_.get(), POLLIN, 0});
+  if (service_) entries.push_back({service_->fd(), POLLIN, 0});
   int timeout_ms = 100;
   if (wake_at_)
     timeout_ms = static_cast<int>(std::clamp<int64_t>((*wake_at_ - now()).count(), 0, timeout_ms));
   if (::poll(entries.data(), entries.size(), timeout_ms) < 0 && errno != EINTR)
     fail_errno("cannot wait for workers", errno);
-  const size_t count = entries.size() / 2;  // handling may start more
   std::vector<Worker*> ended;
   for (size_t k = 0; k < count; ++k) {
     const bool exited = (entries[2 * k + 1].revents & POLLIN) != 0;
@@ -260,23 +230,56 @@ void LocalJob::wait_for_something() {
   for (Worker* worker : ended) {
     handle_exit(*worker);
     std::erase_if(workers_, [&](const auto& w) { return w.get() == worker; });
+    remember_workers();
   }
+  if (entries[2 * count].revents != 0) accept_worker();
+  if (service_ && entries.back().revents != 0) service_->answer_waiting();
+  drop_those_who_did_not_come();
+  watch_progress();
   if (wake_at_ && now() >= *wake_at_) {
     wake_at_.reset();
     event(cluster::Tick{});
   }
 }
 
-protocol::Done LocalJob::run() {
-  std::filesystem::remove(recipe_.run_folder + "/operator.log");
+/// The log goes on where an earlier operator of this folder has left it: generations and its
+/// sequence never start again.
+void LocalJob::begin() {
+  const std::string path = recipe_.run_folder + "/operator.log";
+  std::optional<cluster::LogRecord> before;
+  if (std::filesystem::exists(path)) before = protocol::decode_log(runtime::read_text(path));
+  listen_for_workers();
+  if (options_.take_over && before && !cluster::is_terminal(before->phase)) {
+    expect_workers_of_before();
+    if (!before->membership.members.empty())
+      state_.options.fingerprint = before->membership.members.front().worker.fingerprint;
+    event(cluster::OperatorStarted{before});
+    event(cluster::StepCommitted{Step(journal_.last_step())});
+    return;
+  }
   std::filesystem::remove(recipe_.run_folder + "/events.jsonl");
+  if (before) {
+    state_.log.sequence = before->sequence;
+    state_.log.membership.generation = before->membership.generation;
+  }
   event(cluster::OperatorStarted{});
   if (options_.restore_step > 0) event(cluster::CheckpointPublished{Step(options_.restore_step)});
+}
+
+protocol::Done LocalJob::run() {
+  begin();
+  open_service();
   while (!end_) {
     pass_on_stop();
     wait_for_something();
   }
   workers_.clear();
+  service_.reset();
+  std::error_code error;
+  for (const char* file : {"operator.json", "operator.workers", "workers.json"})
+    std::filesystem::remove(std::filesystem::path(recipe_.run_folder) / file, error);
+  if (end_->phase == cluster::JobPhase::kFailed)
+    fail(ErrorCode::kInvalidArgument, "{}", end_->reason);
   if (!done_) fail(ErrorCode::kPeerLost, "the job has ended: {}", end_->reason);
   return *done_;
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,31 +29,37 @@ std::string describe_end(int status) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const std::string& program,
-                             const std::string& recipe_path, std::string log_path,
-                             const std::vector<std::string>& more_environment)
-    : log_path_(std::move(log_path)) {
+WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const WorkerStart& start)
+    : log_path_(start.log_path) {
   auto [channel, child_end] = runtime::MessageChannel::pair();
+  const runtime::FileDescriptor page = runtime::make_progress_page();
+  progress_ = runtime::map_progress_page(page.get());
   runtime::FileDescriptor log(
       ::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!log.valid()) fail_errno(fmt::format("cannot create {}", log_path_), errno);
   std::vector<std::string> environment = worker_environment(recipe.kernels, recipe.threads);
-  environment.insert(environment.end(), more_environment.begin(), more_environment.end());
+  environment.insert(environment.end(), start.environment.begin(), start.environment.end());
   std::vector<char*> envp;
   for (std::string& entry : environment) envp.push_back(entry.data());
   envp.push_back(nullptr);
-  const std::string fd = std::to_string(child_end.get());
-  const char* argv[] = {program.c_str(), "--recipe", recipe_path.c_str(),
-                        "--control-fd",  fd.c_str(), nullptr};
-  const pid_t parent = ::getpid();
+  const std::string fd = std::to_string(child_end.get()), number = std::to_string(start.number),
+                    progress_fd = std::to_string(page.get());
+  const char* argv[] = {start.program.c_str(),
+                        "--recipe",
+                        start.recipe_path.c_str(),
+                        "--control-fd",
+                        fd.c_str(),
+                        "--number",
+                        number.c_str(),
+                        "--progress-fd",
+                        progress_fd.c_str(),
+                        nullptr};
   pid_ = ::fork();
   if (pid_ < 0) fail_errno("cannot start a worker", errno);
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(127);
     ::dup2(log.get(), STDOUT_FILENO);
     ::dup2(log.get(), STDERR_FILENO);
-    ::execve(program.c_str(), const_cast<char**>(argv), envp.data());
+    ::execve(start.program.c_str(), const_cast<char**>(argv), envp.data());
     ::_exit(127);
   }
   channel_ = std::move(channel);
@@ -62,20 +67,32 @@ WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const std::string& pr
   if (!process_.valid()) fail_errno("cannot watch a worker", errno);
 }
 
+WorkerProcess::WorkerProcess(pid_t pid, int progress_fd, std::string log_path,
+                             std::unique_ptr<runtime::MessageChannel> channel)
+    : log_path_(std::move(log_path)), pid_(pid), child_(false), channel_(std::move(channel)) {
+  process_ = runtime::FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (!process_.valid()) fail(ErrorCode::kPeerLost, "worker process {} is gone", pid_);
+  const runtime::FileDescriptor page(
+      ::open(fmt::format("/proc/{}/fd/{}", pid_, progress_fd).c_str(), O_RDONLY | O_CLOEXEC));
+  progress_ = runtime::map_progress_page(page.get());
+}
+
 WorkerProcess::~WorkerProcess() {
+  if (progress_ != nullptr) runtime::unmap_progress_page(progress_);
   if (reaped_) return;
   kill();
-  ::waitpid(pid_, nullptr, 0);
+  if (child_) ::waitpid(pid_, nullptr, 0);
 }
 
 void WorkerProcess::kill() {
-  if (!reaped_) ::kill(pid_, SIGKILL);
+  if (!reaped_) ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
 }
 
 std::string WorkerProcess::reap() {
+  reaped_ = true;
+  if (!child_) return "ended";  // only its parent, the earlier agent, could have known how
   int status = 0;
   ::waitpid(pid_, &status, 0);
-  reaped_ = true;
   return describe_end(status);
 }
 

@@ -5,24 +5,34 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "craton/protocol/messages.h"
 #include "craton/recipe/recipe.h"
 #include "craton/runtime/file.h"
 #include "craton/runtime/message_channel.h"
+#include "craton/runtime/progress_page.h"
 
 namespace craton::control {
 
-/// A worker that this process has started: a pidfd to see its end, a socket to talk to it. Killed
-/// when it is destroyed.
+struct WorkerStart {
+  int number = 0;                        ///< as this job counts its workers
+  std::string program;                   ///< as in find_worker_program
+  std::string recipe_path;               ///< the resolved recipe
+  std::string log_path;                  ///< for its output
+  std::vector<std::string> environment;  ///< on top of this process's
+};
+
+/// A worker on this machine: a pidfd to see its end, a socket to talk to it, a page in which it
+/// says how far it is. Killed when this is destroyed.
 class WorkerProcess {
  public:
-  /// `program` as in find_worker_program; `recipe_path` is the resolved recipe; output goes to
-  /// `log_path`. Kernels are pinned before exec when the recipe says `kernels: portable`. The
-  /// worker dies with this process.
-  WorkerProcess(const recipe::Recipe& recipe, const std::string& program,
-                const std::string& recipe_path, std::string log_path,
-                const std::vector<std::string>& more_environment = {});
+  /// Starts one. Kernels are pinned before exec when the recipe says `kernels: portable`.
+  WorkerProcess(const recipe::Recipe& recipe, const WorkerStart& start);
+  /// One that another agent has started and that has called here. Error kPeerLost when the process
+  /// is gone.
+  WorkerProcess(pid_t pid, int progress_fd, std::string log_path,
+                std::unique_ptr<runtime::MessageChannel> channel);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   ~WorkerProcess();
@@ -31,6 +41,8 @@ class WorkerProcess {
   /// Readable when the process has ended.
   int process_fd() const { return process_.get(); }
   runtime::MessageChannel& channel() { return *channel_; }
+  /// Null when there is none.
+  const runtime::ProgressPage* progress() const { return progress_; }
 
   void kill();
   /// Takes the exit status; call once the process has ended. "was killed by signal 9 (Killed)".
@@ -41,9 +53,11 @@ class WorkerProcess {
  private:
   std::string log_path_;
   pid_t pid_ = -1;
+  bool child_ = true;
   bool reaped_ = false;
   runtime::FileDescriptor process_;
   std::unique_ptr<runtime::MessageChannel> channel_;
+  const runtime::ProgressPage* progress_ = nullptr;
 };
 
 /// `CRATON_WORKER` if set, else craton-worker beside this program. Error when there is none.

@@ -1,6 +1,7 @@
 #include "craton/train/checkpointing.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "craton/base/error.h"
@@ -92,7 +93,8 @@ void CheckpointSaver::save(comm::Communicator& communicator,
   const auto staging = checkpoint::staging_folder(root_, part.step, part.generation);
   thread_ = std::thread([this, part, staging, tensors = std::move(tensors)] {
     try {
-      CRATON_FAULT_POINT("checkpoint.write");
+      if (CRATON_FAULT_POINT("checkpoint.write"))
+        fail_errno(fmt::format("cannot write {}", staging.string()), ENOSPC);
       std::vector<checkpoint::ParameterState> states;
       for (const auto& tensor : tensors) {
         const auto& slot = trainer_.layout().slots()[tensor.slot];

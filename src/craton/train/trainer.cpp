@@ -8,7 +8,9 @@
 #include "craton/base/error.h"
 #include "craton/base/log.h"
 #include "craton/base/units.h"
+#include "craton/cluster/failure_detector.h"
 #include "craton/runtime/memory.h"
+#include "craton/runtime/progress_page.h"
 #include "craton/train/schedule.h"
 
 namespace craton::train {
@@ -24,6 +26,15 @@ constexpr int64_t kFirstWarmUpNumber = int64_t{1} << 41;
 bool leaves_generation(const parallel::StepResult& result) {
   return (result.every_wish & kWishNextGeneration) != 0;
 }
+
+/// A phase that may take longer than any step; peers that are through with it wait in compute.
+class LongPhase {
+ public:
+  explicit LongPhase(cluster::StepPhase phase) {
+    runtime::set_progress_phase(static_cast<uint32_t>(phase));
+  }
+  ~LongPhase() { runtime::set_progress_phase(static_cast<uint32_t>(cluster::StepPhase::kCompute)); }
+};
 
 std::shared_ptr<model::Model> make_model(const recipe::Recipe& recipe) {
   auto model = model::create_model(recipe.model, recipe.seed);
@@ -48,8 +59,12 @@ void check_memory(const recipe::Recipe& recipe, int64_t parameters) {
 
 }  // namespace
 
-Trainer::Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint)
-    : recipe_(recipe), endpoint_(endpoint), data_(recipe), model_(make_model(recipe)) {
+Trainer::Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint,
+                 std::shared_ptr<TrainingData> data)
+    : recipe_(recipe),
+      endpoint_(endpoint),
+      data_(data ? std::move(data) : std::make_shared<TrainingData>(recipe)),
+      model_(make_model(recipe)) {
   lay_out();
   callbacks_ = model::make_job_callbacks(model_);
 }
@@ -95,14 +110,16 @@ void Trainer::lay_out() {
 }
 
 double Trainer::compute(Step step, int32_t micro_batch) {
-  const model::Batch batch = data_.micro_batch(step, micro_batch);
+  runtime::count_progress();
+  const model::Batch batch = data_->micro_batch(step, micro_batch);
+  runtime::count_progress();
   const torch::Tensor loss = model_->loss(batch);
   loss.backward();
   return loss.item<double>();
 }
 
 void Trainer::warm_up() {
-  model::Batch batch = data_.micro_batch(Step(recipe_.train.steps), 0);
+  model::Batch batch = data_->micro_batch(Step(recipe_.train.steps), 0);
   for (int64_t& number : batch.sample_numbers) number += kFirstWarmUpNumber;
   gradients_->begin(0, false, nullptr);
   model_->loss(batch).backward();
@@ -111,10 +128,11 @@ void Trainer::warm_up() {
 }
 
 double Trainer::validate(parallel::StepEngine& engine, Step step) {
+  const LongPhase phase(cluster::StepPhase::kValidation);
   torch::NoGradGuard guard;
   model_->eval();
-  const auto losses = engine.spread(step, data_.validation_size(), [this](int64_t index) {
-    return model_->loss(data_.validation(index)).item<double>();
+  const auto losses = engine.spread(step, data_->validation_size(), [this](int64_t index) {
+    return model_->loss(data_->validation(index)).item<double>();
   });
   model_->train();
   double sum = 0;
@@ -156,6 +174,7 @@ void Trainer::restore(parallel::StepEngine& engine, Step step) {
   engine.hold_shards();
   int64_t updates = 0;
   if (step.value() > 0) {
+    const LongPhase phase(cluster::StepPhase::kCheckpoint);
     updates = load_(step);
   } else {
     if (progress_.parameters != Step(0)) fill_with_initial_parameters();
@@ -181,8 +200,9 @@ void Trainer::fill_with_initial_parameters() {
 
 parallel::StepResult Trainer::run_step(parallel::StepEngine& engine, Step step,
                                        TrainingListener& listener) {
+  runtime::set_progress_step(step.value());
   const auto& mine = engine.assignment().computes[static_cast<size_t>(engine.rank().value())];
-  data_.expect(step, mine);
+  data_->expect(step, mine);
   parallel::StepWork work;
   work.rule = rule(step);
   work.compute = [&](int32_t m) { return compute(step, m); };
@@ -207,7 +227,7 @@ void Trainer::tell_committed(const parallel::StepResult& result, Generation gene
                             result.gradient_norm, result.applied, {}};
   for (int32_t m : result.contributed) {
     for (int64_t i = 0; i < recipe_.train.micro_batch; ++i)
-      step.contributed.push_back(data_.first_sample(result.step, m) + i);
+      step.contributed.push_back(data_->first_sample(result.step, m) + i);
   }
   for (const auto& callback : callbacks_) callback->on_commit(step);
 }
@@ -229,7 +249,7 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
     if (leaving) return {Outcome::Kind::kLeft, ""};
     tell_committed(*rolled, communicator.generation());
     protocol::StepDone done = describe(*rolled, communicator.generation());
-    if (data_.validation_size() > 0 && due(recipe_.train.validate_every, rolled->step))
+    if (data_->validation_size() > 0 && due(recipe_.train.validate_every, rolled->step))
       done.validation_loss = validate(engine, rolled->step);
     listener.on_step(done);
   }
@@ -240,12 +260,12 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
   while (progress_.step.value() < recipe_.train.steps && !stopped) {
     const Step next = progress_.step.next();
     const auto started = Clock::now();
-    const double waited = data_.seconds_waited();
+    const double waited = data_->seconds_waited();
     const auto result = run_step(engine, next, listener);
     if (leaving) return {Outcome::Kind::kLeft, ""};
     tell_committed(result, communicator.generation());
     protocol::StepDone done = describe(result, communicator.generation());
-    done.data_wait_seconds = data_.seconds_waited() - waited;
+    done.data_wait_seconds = data_->seconds_waited() - waited;
     done.seconds = std::chrono::duration<double>(Clock::now() - started).count();
     const bool last = next.value() == recipe_.train.steps;
     if (leaves_generation(result) && !last) {
@@ -253,10 +273,11 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
       return {Outcome::Kind::kNextGeneration, ""};
     }
     stopped = (result.any_wish & kWishStop) != 0 && !last;
-    if (data_.validation_size() > 0 && (due(recipe_.train.validate_every, next) || stopped))
+    if (data_->validation_size() > 0 && (due(recipe_.train.validate_every, next) || stopped))
       done.validation_loss = validate(engine, next);
     listener.on_step(done);
     if (due(recipe_.checkpoint.every, next) || last || stopped) {
+      const LongPhase phase(cluster::StepPhase::kCheckpoint);
       engine.compare_copies();
       if (save_) save_(communicator, engine.assignment());
     }

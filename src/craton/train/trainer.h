@@ -33,9 +33,10 @@ class TrainingListener {
 /// Model, data and training state of one worker, over all generations; the step loop.
 class Trainer {
  public:
-  /// Builds the model, opens the data, lays the parameters out flat. Error when that is not
-  /// possible (unknown model, missing volume, too little memory).
-  Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint);
+  /// Builds the model, opens the data unless they are given, lays the parameters out flat. Error
+  /// when that is not possible (unknown model, missing volume, too little memory).
+  Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint,
+          std::shared_ptr<TrainingData> data = nullptr);
   ~Trainer();
 
   /// Computes a micro-batch for nothing, so that libraries, kernels, memory and data are warm
@@ -44,7 +45,10 @@ class Trainer {
 
   const recipe::Recipe& recipe() const { return recipe_; }
   model::Model& model() { return *model_; }
-  TrainingData& data() { return data_; }
+  TrainingData& data() { return *data_; }
+  const std::shared_ptr<TrainingData>& shared_data() const { return data_; }
+  /// Opens the data anew: nothing that was read stays.
+  void reopen_data() { data_ = std::make_shared<TrainingData>(recipe_); }
   parallel::ShardedState& state() { return *state_; }
   const parallel::FlatLayout& layout() const { return state_->layout(); }
   /// What training does not change, by name: frozen parameters and buffers. Every worker has them
@@ -101,7 +105,7 @@ class Trainer {
 
   const recipe::Recipe recipe_;
   comm::Endpoint& endpoint_;
-  TrainingData data_;
+  std::shared_ptr<TrainingData> data_;
   std::shared_ptr<model::Model> model_;
   std::unique_ptr<parallel::ShardedState> state_;
   std::unique_ptr<parallel::GradientBuffers> gradients_;

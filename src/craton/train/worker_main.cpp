@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
 #include "craton/base/log.h"
 #include "craton/checkpoint/manifest.h"
+#include "craton/cluster/failure_detector.h"
 #include "craton/runtime/memory.h"
+#include "craton/runtime/progress_page.h"
 #include "craton/tensor/fingerprint.h"
 #include "craton/tensor/threads.h"
 #include "craton/train/agent_link.h"
@@ -31,11 +35,29 @@ comm::TransportChoice transport_of(const std::string& name) {
   return comm::TransportChoice::kAuto;
 }
 
+void set_progress_phase(cluster::StepPhase phase) {
+  runtime::set_progress_phase(static_cast<uint32_t>(phase));
+}
+
 std::string node_name() {
   if (const char* name = std::getenv("CRATON_NODE")) return name;
   char name[256] = "localhost";
   ::gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+std::atomic<bool> g_told_to_go{false};
+
+/// SIGTERM: a scheduler takes this worker away. It asks to be drained; a second one ends it.
+void catch_termination() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { g_told_to_go = true; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
 comm::Group to_group(const cluster::Membership& membership, Rank self) {
@@ -53,19 +75,24 @@ comm::Group to_group(const cluster::Membership& membership, Rank self) {
 /// it is a member of.
 class Worker : private TrainingListener {
  public:
-  Worker(const recipe::Recipe& recipe, int control_socket)
+  Worker(const recipe::Recipe& recipe, int control_socket, int number, int progress_fd)
       : recipe_(recipe),
-        endpoint_(endpoint_options(recipe)),
-        link_(control_socket, [this](Generation next) { endpoint_.fence(next); }) {}
+        number_(number),
+        progress_fd_(progress_fd),
+        endpoint_(std::make_shared<comm::Endpoint>(endpoint_options(recipe))),
+        link_(control_socket, link_options(recipe),
+              [this](Generation next) { endpoint()->fence(next); }) {}
 
   void run() {
     build();
     introduce();
     while (serve_generation()) {
+      if (link_.take_begin_anew()) begin_anew();
     }
   }
 
   AgentLink& link() { return link_; }
+  bool has_done_a_step() const { return has_done_a_step_; }
 
  private:
   static comm::EndpointOptions endpoint_options(const recipe::Recipe& recipe) {
@@ -74,8 +101,33 @@ class Worker : private TrainingListener {
     return options;
   }
 
-  void build() {
-    trainer_ = std::make_unique<Trainer>(recipe_, endpoint_);
+  static AgentLinkOptions link_options(const recipe::Recipe& recipe) {
+    return {recipe.run_folder, milliseconds(recipe.recovery.orphan_seconds),
+            [] { return g_told_to_go.load(); }, milliseconds(recipe.elastic.grace_seconds)};
+  }
+
+  /// Used by the thread that trains, and by the one that hears of the next generation.
+  std::shared_ptr<comm::Endpoint> endpoint() {
+    std::lock_guard lock(endpoint_mutex_);
+    return endpoint_;
+  }
+
+  /// As a new worker with new connections, in the same process.
+  void begin_anew() {
+    const auto data = recipe_.recovery.data_cache ? trainer_->shared_data() : nullptr;
+    saver_.reset();
+    trainer_.reset();
+    {
+      std::lock_guard lock(endpoint_mutex_);
+      endpoint_ = std::make_shared<comm::Endpoint>(endpoint_options(recipe_));
+    }
+    took_part_in_ = Generation(0);
+    build(data);
+    introduce();
+  }
+
+  void build(std::shared_ptr<TrainingData> data = nullptr) {
+    trainer_ = std::make_unique<Trainer>(recipe_, *endpoint_, std::move(data));
     const std::filesystem::path checkpoints = recipe_.checkpoint.path;
     saver_ = std::make_unique<CheckpointSaver>(
         *trainer_, checkpoints, [this](const protocol::CheckpointPart& part) { link_.send(part); });
@@ -90,7 +142,7 @@ class Worker : private TrainingListener {
 
   void introduce() {
     trainer_->warm_up();
-    const comm::PeerAddress& a = endpoint_.address();
+    const comm::PeerAddress& a = endpoint_->address();
     protocol::Hello hello;
     id_ = cluster::WorkerId(a.incarnation);
     hello.worker = {
@@ -102,12 +154,18 @@ class Worker : private TrainingListener {
     hello.training_flops_per_sample = 3 * trainer_->model().forward_flops_per_sample();
     hello.peak_flops = measure_peak_flops() * static_cast<double>(recipe_.threads);
     hello.data = trainer_->data().sampler().describe();
-    link_.send(hello);
+    hello.pid = ::getpid();
+    hello.number = number_;
+    hello.progress_fd = progress_fd_;
+    link_.introduce(hello);
   }
 
   /// Reports, carries out the decision, trains. False when this worker's work is over.
   bool serve_generation() {
-    const cluster::Membership membership = link_.await_membership(generation_);
+    set_progress_phase(cluster::StepPhase::kFenced);
+    const auto heard = link_.await_membership(generation_);
+    if (!heard) return true;
+    const cluster::Membership& membership = *heard;
     generation_ = membership.generation;
     const auto rank = cluster::rank_of(membership.members, id_);
     CRATON_FAULT_POINT("report.before");
@@ -121,16 +179,19 @@ class Worker : private TrainingListener {
     link_.send(report);
     CRATON_FAULT_POINT("report.after");
     if (!rank) return true;  // fenced: waits to be stopped
+    link_.took_part(generation_);
     const auto decision = link_.await_decision(generation_);
     if (!decision) return true;
+    if (!membership.planned && took_part_in_ > Generation(0) && !recipe_.recovery.data_cache)
+      trainer_->reopen_data();
+    set_progress_phase(cluster::StepPhase::kCompute);
     set_log_name(fmt::format("rank {}", rank->value()));
     if (took_part_in_ == Generation(0)) set_fault_rank(rank->value());
     try {
       CRATON_FAULT_POINT("admit.before");
-      const auto communicator = endpoint_.join(to_group(membership, *rank));
+      const auto communicator = endpoint_->join(to_group(membership, *rank));
       CRATON_FAULT_POINT("admit.after");
-      communicator->set_timeout(
-          std::chrono::milliseconds(static_cast<int64_t>(recipe_.parallel.timeout_seconds * 1000)));
+      communicator->set_timeout(milliseconds(recipe_.parallel.timeout_seconds));
       took_part_in_ = generation_;
       workers_ = change.workers;
       return conclude(trainer_->train(*communicator, *decision, change, *this), *rank);
@@ -156,18 +217,24 @@ class Worker : private TrainingListener {
     return true;  // stays until it is stopped: others may still need its copies
   }
 
-  void on_step(const protocol::StepDone& step) override { link_.send(step); }
+  void on_step(const protocol::StepDone& step) override {
+    has_done_a_step_ = true;
+    link_.send(step);
+  }
   bool stop_requested() override { return link_.stop_requested(); }
   bool next_generation_announced() override { return link_.heard_of_next(generation_); }
 
   const recipe::Recipe recipe_;
-  comm::Endpoint endpoint_;
+  const int number_, progress_fd_;
+  std::mutex endpoint_mutex_;
+  std::shared_ptr<comm::Endpoint> endpoint_;
   AgentLink link_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<CheckpointSaver> saver_;
   cluster::WorkerId id_;
   Generation generation_{0}, took_part_in_{0};
   int workers_ = 0;  // that trained in the last generation that this worker took part in
+  std::atomic<bool> has_done_a_step_{false};
 };
 
 constexpr const char* kOutOfMemory =
@@ -187,19 +254,39 @@ void limit_memory(const recipe::Recipe& recipe) {
   ::setrlimit(RLIMIT_DATA, &limit);
 }
 
-/// What stopped a worker, in words for its user.
-std::string explain(const std::exception_ptr& error) {
+/// Errors that another worker would run into as well: what was asked for is wrong, or there is not
+/// enough of something that all share.
+bool stops_any_worker(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kPermission:
+    case ErrorCode::kResourceExhausted:
+    case ErrorCode::kOutOfRange:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// What stopped a worker, in words for its user. An error in the model's own code ends the job when
+/// it comes before the first step is done; later it may be this worker's trouble, and another one
+/// tries.
+protocol::Failed explain(const std::exception_ptr& error, bool has_done_a_step) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
-    return e.what();
+    return {e.what(), stops_any_worker(e.code())};
   } catch (const c10::Error& e) {
     const std::string what = e.what_without_backtrace();
-    return what.find("allocate memory") == std::string::npos ? first_line(what) : kOutOfMemory;
+    if (what.find("allocate memory") != std::string::npos) return {kOutOfMemory, true};
+    return {first_line(what), !has_done_a_step};
   } catch (const std::bad_alloc&) {
-    return kOutOfMemory;
+    return {kOutOfMemory, true};
   } catch (const std::exception& e) {
-    return fmt::format("internal error: {}", e.what());
+    return {fmt::format("error in the model or in craton: {}", first_line(e.what())),
+            !has_done_a_step};
   }
 }
 
@@ -215,10 +302,12 @@ int worker_main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "predict") return predict_main(argc - 1, argv + 1);
   CLI::App app("One training process of a Craton job; started by `craton train`.", "craton-worker");
   std::string recipe_path;
-  int control = -1;
+  int control = -1, number = 0, progress = -1;
   bool list = false;
   app.add_option("--recipe", recipe_path, "The job's recipe, as the agent wrote it");
   app.add_option("--control-fd", control, "Socket to the agent");
+  app.add_option("--number", number, "As the agent counts its workers");
+  app.add_option("--progress-fd", progress, "Where this process says how far it is");
   app.add_flag("--list-fault-points", list,
                "Print the places where tests can make the worker fail (CRATON_FAULTS)");
   CLI11_PARSE(app, argc, argv);
@@ -230,20 +319,23 @@ int worker_main(int argc, char** argv) {
   // Ctrl-C in a terminal reaches the whole process group; it is the agent that decides what it
   // means.
   ::signal(SIGINT, SIG_IGN);
+  catch_termination();
+  runtime::publish_progress(progress);
   std::unique_ptr<Worker> worker;
   try {
     if (const char* faults = std::getenv("CRATON_FAULTS")) arm_faults(faults);
     const recipe::Recipe recipe = recipe::Recipe::load(recipe_path);
     limit_memory(recipe);
     tensor::set_threads(static_cast<int>(recipe.threads));
-    worker = std::make_unique<Worker>(recipe, control);
+    worker = std::make_unique<Worker>(recipe, control, number, progress);
     worker->run();
     return 0;
   } catch (...) {
-    const std::string message = explain(std::current_exception());
-    std::fprintf(stderr, "craton-worker: %s\n", message.c_str());
+    const protocol::Failed failed =
+        explain(std::current_exception(), worker && worker->has_done_a_step());
+    std::fprintf(stderr, "craton-worker: %s\n", failed.message.c_str());
     try {
-      if (worker) worker->link().send(protocol::Failed{message});
+      if (worker) worker->link().send(failed);
     } catch (const Error&) {
     }
     ::_exit(1);  // the agent takes it from here; other threads may hold anything

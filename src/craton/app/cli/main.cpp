@@ -22,6 +22,12 @@ int main(int argc, char** argv) {
   craton::app::add_train(app);
   craton::app::add_predict(app);
   craton::app::add_store(app);
+  craton::app::add_resume(app);
+  craton::app::add_jobs(app);
+  craton::app::add_status(app);
+  craton::app::add_events(app);
+  craton::app::add_scale(app);
+  craton::app::add_drain(app);
   try {
     if (const char* faults = std::getenv("CRATON_FAULTS")) craton::arm_faults(faults);
     app.parse(argc, argv);

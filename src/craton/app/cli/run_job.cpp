@@ -1,0 +1,83 @@
+#include "craton/app/cli/run_job.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <optional>
+
+#include "craton/base/error.h"
+#include "craton/checkpoint/checkpoint.h"
+#include "craton/control/job_folder.h"
+#include "craton/control/local_job.h"
+#include "craton/control/run_journal.h"
+#include "craton/control/worker_list.h"
+#include "craton/runtime/file.h"
+
+namespace craton::app {
+namespace {
+namespace fs = std::filesystem;
+
+std::atomic<int> g_interrupts{0};
+
+void catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    if (++g_interrupts > 2) ::_exit(130);
+  };
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+/// Step of the checkpoint to go on from; 0: from the start.
+int64_t find_resume_step(const recipe::Recipe& recipe) {
+  const std::string& resume = recipe.checkpoint.resume;
+  if (resume == "none") return 0;
+  std::optional<fs::path> folder =
+      resume == "auto" ? checkpoint::newest_checkpoint(recipe.checkpoint.path) : fs::path(resume);
+  if (!folder) return 0;
+  const checkpoint::CheckpointReader reader(*folder);
+  if (reader.manifest().recipe_digest != recipe.digest()) {
+    fail(ErrorCode::kInvalidArgument,
+         "{} was made by another recipe, so its run cannot go on with the same results; give the "
+         "job another name, or start anew with checkpoint.resume=none",
+         reader.folder().string());
+  }
+  return reader.manifest().step;
+}
+
+/// Workers of an unfinished job still live here.
+bool somebody_waits(const recipe::Recipe& recipe) {
+  const control::JobOnDisk job = control::inspect_job(recipe.run_folder);
+  return job.log && !cluster::is_terminal(job.log->phase) && !job.log->membership.members.empty() &&
+         !control::live_workers(recipe.run_folder).empty();
+}
+
+}  // namespace
+
+void run_job(const recipe::Recipe& recipe, bool take_over) {
+  const control::RunLock lock(recipe.run_folder);
+  take_over = take_over && somebody_waits(recipe);
+  const int64_t first_step =
+      take_over ? control::inspect_job(recipe.run_folder).last_step : find_resume_step(recipe);
+  const std::string resolved = recipe.run_folder + "/recipe.yaml";
+  runtime::write_file_atomically(resolved, recipe.settings.dump());
+
+  catch_interrupts();
+  control::RunJournal journal(recipe, first_step);
+  control::LocalJobOptions options;
+  options.worker_program = control::find_worker_program();
+  options.recipe_path = resolved;
+  options.restore_step = first_step;
+  options.take_over = take_over;
+  options.stop_requested = [] { return g_interrupts > 0; };
+  options.abandon_requested = [] { return g_interrupts > 1; };
+  control::LocalJob job(recipe, options, journal);
+  const results::Result result = journal.finish(job.run());
+  if (result.stopped)
+    fmt::print("stopped after step {}; the same command goes on from there\n", result.steps);
+  fmt::print("report {}/report.html\nstate sha256 {}\n", recipe.run_folder, result.state_sha256);
+}
+
+}  // namespace craton::app
