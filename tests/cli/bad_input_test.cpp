@@ -43,7 +43,12 @@ TEST_F(BadInput, ATypoInARecipe) {
 }
 
 TEST_F(BadInput, ATypoInTheModel) {
-  expect_refused(job_->train("typo", 2, {"model.dept=5"}), "model.dept: unknown key");
+  expect_refused(job_->train("typo", 2, {"model.dept=5"}), "command line: model.dept: unknown key");
+  std::string text = runtime::read_text(folder() / "tiny.yaml");
+  text.replace(text.find("mask_ratio"), 10, "mask_ration");
+  job_->program().write("masks.yaml", text);
+  expect_refused(job_->program().run({"train", "masks.yaml"}),
+                 "masks.yaml:11: model.mask_ration: ");
 }
 
 TEST_F(BadInput, AMissingVolume) {
@@ -78,6 +83,9 @@ TEST_F(BadInput, AFullDisk) {
       job_->program().run({"volume", "synth", "small-disk/survey.mdio", "--shape", "64,64,256"}),
       "No space left on device");
   EXPECT_TRUE(std::filesystem::is_empty(disk));
+  expect_refused(job_->train("full", 1, {"run.folder=small-disk/run", "checkpoint.every=1"}),
+                 "No space left on device");
+  EXPECT_FALSE(std::filesystem::exists(disk / "run/result.json"));
   ::umount(disk.c_str());
 }
 
