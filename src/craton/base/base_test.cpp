@@ -3,7 +3,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "craton/base/base64.h"
 #include "craton/base/check.h"
 #include "craton/base/error.h"
 #include "craton/base/philox.h"
@@ -13,6 +17,26 @@
 
 namespace craton {
 namespace {
+
+TEST(Base64, MatchesTheStandard) {
+  const auto encode = [](std::string_view text) {
+    return encode_base64(std::as_bytes(std::span(text)));
+  };
+  EXPECT_EQ(encode(""), "");
+  EXPECT_EQ(encode("f"), "Zg==");
+  EXPECT_EQ(encode("fo"), "Zm8=");
+  EXPECT_EQ(encode("foo"), "Zm9v");
+  EXPECT_EQ(encode("foobar"), "Zm9vYmFy");
+}
+
+TEST(Base64, RoundTripsEveryLength) {
+  std::vector<std::byte> bytes;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(decode_base64(encode_base64(bytes)), bytes);
+    bytes.push_back(static_cast<std::byte>(37 * i + 250));
+  }
+  EXPECT_THROW(decode_base64("ab%d"), Error);
+}
 
 TEST(Error, CarriesContext) {
   try {
@@ -46,7 +70,8 @@ TEST(Units, BytesRoundTrip) {
   EXPECT_EQ(format_seconds(75), "1m15s");
 }
 
-// Known answers of the Random123 distribution for Philox4x32-10 fix the rounds; the wrapper's mixing is fixed by itself.
+// Known answers of the Random123 distribution for Philox4x32-10 fix the rounds; the wrapper's
+// mixing is fixed by itself.
 TEST(Philox, IsAFunctionOfItsKeyOnly) {
   const Philox a(1, RandomPurpose::kTest, 5, 2), b(1, RandomPurpose::kTest, 5, 2);
   EXPECT_EQ(a.block(123456789012ull), b.block(123456789012ull));

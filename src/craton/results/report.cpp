@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "craton/base/base64.h"
 #include "craton/base/units.h"
 #include "craton/results/report_style.h"
 #include "craton/results/svg_chart.h"
 #include "craton/runtime/file.h"
-#include "craton/volume/plot/raster.h"
 
 namespace craton::results {
 namespace {
@@ -163,7 +163,7 @@ std::string training_section(const ReportInput& input) {
 
 std::string image(const Panel& panel) {
   return fmt::format(R"(<img alt="{}" src="data:image/png;base64,{}">)", escape_html(panel.label),
-                     volume::plot::encode_base64(panel.png));
+                     encode_base64(panel.png));
 }
 
 std::string figures_section(const ReportInput& input, Figure::Kind kind, const std::string& title) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "craton/base/base64.h"
 #include "craton/base/error.h"
 #include "craton/base/log.h"
 
@@ -32,7 +33,7 @@ std::string codec_name(const zarr::CodecChain& chain) {
 
 std::vector<std::byte> bytes_from_base64(const json& attributes, const char* name) {
   if (!attributes.contains(name) || !attributes[name].is_string()) return {};
-  return zarr::decode_base64(attributes[name].get<std::string>());
+  return decode_base64(attributes[name].get<std::string>());
 }
 
 std::string text_of(const json& value) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "craton/base/base64.h"
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
 #include "craton/volume/mdio/array_volume.h"
@@ -155,7 +156,7 @@ void MdioWriter::put_segy_file_header() {
     attributes[name] = std::move(value);
   };
   const auto add_raw = [&](const char* name, const std::vector<std::byte>& bytes) {
-    if (!bytes.empty()) attributes[name] = zarr::encode_base64(bytes);
+    if (!bytes.empty()) attributes[name] = encode_base64(bytes);
   };
   if (!h.text.empty()) attributes["textHeader"] = h.text;
   add_json("binaryHeader", h.binary);

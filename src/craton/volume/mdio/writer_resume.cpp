@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "craton/base/base64.h"
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
 #include "craton/base/log.h"
@@ -19,11 +20,11 @@ using nlohmann::json;
 namespace {
 
 std::string encode_text(std::string_view bytes) {
-  return zarr::encode_base64(std::as_bytes(std::span(bytes)));
+  return encode_base64(std::as_bytes(std::span(bytes)));
 }
 
 std::string decode_text(const std::string& text) {
-  const auto bytes = zarr::decode_base64(text);
+  const auto bytes = decode_base64(text);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <set>
 
@@ -41,19 +40,6 @@ TEST(Png, DecodesToTheSamePixels) {
   ASSERT_NE(png_image_finish_read(&header, nullptr, pixels.data(), 0, nullptr), 0);
   for (int n = 0; n < 37 * 21; ++n)
     ASSERT_EQ(pixels[static_cast<size_t>(n)], image.at(n % 37, n / 37));
-}
-
-TEST(Base64, MatchesTheStandard) {
-  const auto encode = [](std::string_view text) {
-    std::vector<std::byte> bytes(text.size());
-    std::memcpy(bytes.data(), text.data(), text.size());
-    return encode_base64(bytes);
-  };
-  EXPECT_EQ(encode(""), "");
-  EXPECT_EQ(encode("f"), "Zg==");
-  EXPECT_EQ(encode("fo"), "Zm8=");
-  EXPECT_EQ(encode("foo"), "Zm9v");
-  EXPECT_EQ(encode("foobar"), "Zm9vYmFy");
 }
 
 TEST(Raster, DrawingOutsideIsHarmless) {

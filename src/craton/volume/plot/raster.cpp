@@ -113,22 +113,4 @@ std::vector<std::byte> encode_png(const Image& image) {
   return out;
 }
 
-std::string encode_base64(const std::vector<std::byte>& bytes) {
-  static constexpr char kAlphabet[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t n = 0; n < bytes.size(); n += 3) {
-    uint32_t word = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      word = word << 8 | (n + k < bytes.size() ? static_cast<uint32_t>(bytes[n + k]) : 0);
-    }
-    for (int k = 0; k < 4; ++k) {
-      const bool padding = n + static_cast<size_t>(k) > bytes.size();
-      out += padding ? '=' : kAlphabet[word >> (18 - 6 * k) & 63];
-    }
-  }
-  return out;
-}
-
 }  // namespace craton::volume::plot

@@ -49,6 +49,5 @@ int text_height(int scale = 1);
 
 /// The bytes of a PNG file.
 std::vector<std::byte> encode_png(const Image& image);
-std::string encode_base64(const std::vector<std::byte>& bytes);
 
 }  // namespace craton::volume::plot

@@ -57,8 +57,4 @@ void swap_bytes(std::span<std::byte> elements, const DataType& type);
 void convert(std::span<const std::byte> in, const DataType& type, std::span<float> out);
 void convert(std::span<const std::byte> in, const DataType& type, std::span<double> out);
 
-std::string encode_base64(std::span<const std::byte> bytes);
-/// kCorrupt when `text` is no base64.
-std::vector<std::byte> decode_base64(std::string_view text);
-
 }  // namespace craton::volume::zarr
