@@ -1,12 +1,11 @@
 #pragma once
 
+#include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,29 +19,51 @@ namespace craton::tests {
 class LiveJob {
  public:
   /// `name`: the job's; `arguments` are those of `craton`.
-  LiveJob(const CratonProgram& program, const std::string& name,
-          const std::vector<std::string>& arguments, const std::vector<std::string>& environment)
-      : folder_(program.folder() / "runs" / name), running_(program.start(arguments, environment)) {
-    std::filesystem::remove(folder_ / "events.jsonl");
+  LiveJob(const CratonProgram& program, std::string name, const std::vector<std::string>& arguments,
+          std::vector<std::string> environment = {})
+      : program_(program),
+        name_(std::move(name)),
+        folder_(program.folder() / "runs" / name_),
+        running_(program.start(arguments, std::move(environment))) {}
+
+  const std::string& name() const { return name_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+  /// Sends a signal to operator and agent.
+  void signal(int number) { running_->signal(number); }
+  /// Ends operator and agent without a word to the workers.
+  void kill_operator() {
+    running_->signal(SIGKILL);
+    finish();
+  }
+  /// `craton resume` after the end of the first `craton`.
+  void resume() { running_ = program_.start({"resume", name_}, {}); }
+  /// `craton VERB NAME ARGUMENTS`.
+  runtime::ProgramResult verb(const std::string& verb, std::vector<std::string> arguments = {}) {
+    arguments.insert(arguments.begin(), {verb, name_});
+    return program_.run(arguments);
   }
 
-  const std::filesystem::path& folder() const { return folder_; }
-  const runtime::RunningProgram& program() const { return *running_; }
-  /// Worker processes that live.
-  std::vector<pid_t> workers() const { return running_->children(); }
-
+  /// Worker processes, as the agent lists them.
+  std::vector<pid_t> workers() const {
+    std::vector<pid_t> out;
+    for (const auto& worker : program_.read_json("runs/" + name_ + "/workers.json"))
+      out.push_back(worker["pid"]);
+    return out;
+  }
   /// Lines of events.jsonl, or those of one kind.
   std::vector<nlohmann::json> events(const std::string& kind = "") const {
-    return lines(folder_ / "events.jsonl", [&](const nlohmann::json& line) {
-      return kind.empty() || line.value("kind", "") == kind;
-    });
+    auto all = lines_of(folder_ / "events.jsonl");
+    if (!kind.empty()) std::erase_if(all, [&](const auto& line) { return line["kind"] != kind; });
+    return all;
   }
+  size_t count(const std::string& kind) const { return events(kind).size(); }
   std::vector<nlohmann::json> metrics() const { return metrics_of(folder_); }
   /// Of a run's folder.
   static std::vector<nlohmann::json> metrics_of(const std::filesystem::path& folder) {
-    return lines(folder / "metrics.jsonl", [](const nlohmann::json&) { return true; });
+    return lines_of(folder / "metrics.jsonl");
   }
-  size_t count(const std::string& kind) const { return events(kind).size(); }
+  nlohmann::json result() const { return program_.read_json("runs/" + name_ + "/result.json"); }
 
   /// Until `holds`; false when the job ended before. Workers that were fenced while they were
   /// stopped wake up meanwhile, as zombies.
@@ -54,13 +75,21 @@ class LiveJob {
     }
     return true;
   }
-  bool await_events(const std::string& kind, size_t wanted) {
+  bool await_events(const std::string& kind, size_t wanted = 1) {
     return await([&] { return count(kind) >= wanted; });
+  }
+  /// Until a step is done on so many workers.
+  bool await_size(int workers) {
+    return await([&] {
+      const auto all = metrics();
+      return std::any_of(all.begin(), all.end(),
+                         [&](const auto& line) { return line["workers"] == workers; });
+    });
   }
   bool await_step(int64_t step) {
     return await([&] {
       const auto all = metrics();
-      return !all.empty() && all.back()["step"].get<int64_t>() >= step;
+      return !all.empty() && all.back()["step"].template get<int64_t>() >= step;
     });
   }
 
@@ -73,15 +102,20 @@ class LiveJob {
     }
     return *result;
   }
+  /// Waits for the end, expects success and returns the digest.
+  std::string digest() {
+    const auto result = finish();
+    EXPECT_EQ(result.exit_code, 0) << name_ << "\n" << result.output << result.errors;
+    return state_digest(result.output);
+  }
 
  private:
-  template <typename Wanted>
-  static std::vector<nlohmann::json> lines(const std::filesystem::path& path, Wanted wanted) {
+  static std::vector<nlohmann::json> lines_of(const std::filesystem::path& path) {
     std::vector<nlohmann::json> out;
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       auto parsed = nlohmann::json::parse(line, nullptr, false);
-      if (!parsed.is_discarded() && wanted(parsed)) out.push_back(std::move(parsed));
+      if (!parsed.is_discarded()) out.push_back(std::move(parsed));
     }
     return out;
   }
@@ -89,11 +123,13 @@ class LiveJob {
     const size_t lost = count("lost worker");
     if (lost == lost_) return;
     lost_ = lost;
-    for (pid_t worker : workers()) ::kill(worker, SIGCONT);
+    for (pid_t worker : running_->children()) ::kill(worker, SIGCONT);
   }
 
+  const CratonProgram& program_;
+  const std::string name_;
   const std::filesystem::path folder_;
-  const std::unique_ptr<runtime::RunningProgram> running_;
+  std::unique_ptr<runtime::RunningProgram> running_;
   size_t lost_ = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/craton_program.h"
+#include "tests/live_job.h"
 
 namespace craton::tests {
 
@@ -48,18 +48,24 @@ checkpoint: {every: 0}
   const CratonProgram& program() const { return program_; }
 
   runtime::ProgramResult train(const std::string& name, int workers,
-                               std::vector<std::string> overrides,
+                               const std::vector<std::string>& overrides,
                                std::vector<std::string> environment = {}) const {
-    std::vector<std::string> arguments = {"train", "tiny.yaml", "--workers",
-                                          std::to_string(workers), "name=" + name};
-    arguments.insert(arguments.end(), overrides.begin(), overrides.end());
-    return program_.run(arguments, std::move(environment));
+    return program_.run(arguments_of(name, workers, overrides), std::move(environment));
+  }
+
+  /// The same beside the test.
+  std::unique_ptr<LiveJob> start(const std::string& name, int workers,
+                                 const std::vector<std::string>& overrides,
+                                 std::vector<std::string> environment = {}) const {
+    return std::make_unique<LiveJob>(program_, name, arguments_of(name, workers, overrides),
+                                     std::move(environment));
   }
 
   /// Trains, expects success, and returns the digest of the final state.
-  std::string digest(const std::string& name, int workers, std::vector<std::string> overrides,
+  std::string digest(const std::string& name, int workers,
+                     const std::vector<std::string>& overrides,
                      std::vector<std::string> environment = {}) const {
-    const auto result = train(name, workers, std::move(overrides), std::move(environment));
+    const auto result = train(name, workers, overrides, std::move(environment));
     EXPECT_EQ(result.exit_code, 0) << result.errors << result.output;
     const std::string digest = state_digest(result.output);
     EXPECT_EQ(digest.size(), 64u) << result.output;
@@ -70,6 +76,13 @@ checkpoint: {every: 0}
   }
 
  private:
+  static std::vector<std::string> arguments_of(const std::string& name, int workers,
+                                               const std::vector<std::string>& overrides) {
+    std::vector<std::string> arguments = {"train", "tiny.yaml", "--workers",
+                                          std::to_string(workers), "name=" + name};
+    arguments.insert(arguments.end(), overrides.begin(), overrides.end());
+    return arguments;
+  }
   CratonProgram program_;
 };
 

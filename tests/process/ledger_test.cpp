@@ -14,15 +14,9 @@ class Ledger : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     job_ = new LedgerJob;
-    quiet_ = finish(*job_->start("quiet", 1, {}));
+    quiet_ = job_->start("quiet", 1, {})->digest();
   }
   static void TearDownTestSuite() { delete job_; }
-
-  static std::string finish(LiveJob& job) {
-    const auto result = job.finish();
-    EXPECT_EQ(result.exit_code, 0) << result.errors << result.output;
-    return state_digest(result.output);
-  }
 
   static inline LedgerJob* job_ = nullptr;
   static inline std::string quiet_;
@@ -31,7 +25,7 @@ class Ledger : public testing::Test {
 TEST_F(Ledger, OfAQuietRunHasEachSampleOnce) {
   for (const std::string strategy : {"ddp", "zero2"}) {
     const std::string name = "quiet-" + strategy;
-    EXPECT_EQ(finish(*job_->start(name, 3, {"parallel.strategy=" + strategy})), quiet_);
+    EXPECT_EQ(job_->start(name, 3, {"parallel.strategy=" + strategy})->digest(), quiet_);
     job_->expect_each_once(name, LedgerJob::kSteps, kSamples);
     job_->expect_computed_once(name, LedgerJob::kSteps, kSamples);
   }
@@ -51,7 +45,7 @@ TEST_F(Ledger, HasEachSampleOnceWhoeverIsLost) {
     const auto job = job_->start(
         name, 3, {"parallel.strategy=" + strategy, "parallel.backups=" + std::to_string(backups)},
         {"CRATON_FAULTS=" + fault});
-    EXPECT_EQ(finish(*job), quiet_) << name;
+    EXPECT_EQ(job->digest(), quiet_) << name;
     EXPECT_GE(job->count("lost worker"), 1u) << name << ": nothing was lost";
     job_->expect_each_once(name, LedgerJob::kSteps, kSamples);
   }
@@ -61,7 +55,7 @@ TEST_F(Ledger, TheStrategiesThatKeepSumsComputeOnlyWhatWasLost) {
   // Rank 1 of 4 dies when its two micro-batches are computed; the others keep theirs.
   const auto job = job_->start("kept", 4, {"parallel.strategy=zero1", "parallel.backups=1"},
                                {"CRATON_FAULTS=reduce.send:rank=1:step=5:kill"});
-  EXPECT_EQ(finish(*job), quiet_);
+  EXPECT_EQ(job->digest(), quiet_);
   size_t computed = 0;
   for (const auto& [process, ledger] : job_->read("kept")) computed += ledger.computed.size();
   EXPECT_EQ(computed, static_cast<size_t>(LedgerJob::kSteps * kSamples + 4));
@@ -74,7 +68,7 @@ TEST_F(Ledger, CallbacksSeeALossAndTheJoinOfAReplacement) {
                   {"CRATON_FAULTS=compute.after:rank=1:step=3:kill; " + job_->hold(name, 5)});
   ASSERT_TRUE(job->await_events("admitted", 3));
   job_->release(name, 5);
-  EXPECT_EQ(finish(*job), quiet_);
+  EXPECT_EQ(job->digest(), quiet_);
   std::vector<std::vector<std::string>> stories;
   for (const auto& [process, ledger] : job_->read(name)) stories.push_back(ledger.changes);
   using testing::ElementsAre;
@@ -90,7 +84,7 @@ TEST_F(Ledger, AFlippedBitThatNobodyCanBlameCostsStepsNotBits) {
   const auto job = job_->start(
       "flipped", 3, {"parallel.strategy=zero1", "parallel.backups=1", "checkpoint.every=4"},
       {"CRATON_FAULTS=apply.middle:rank=1:step=6:flip"});
-  EXPECT_EQ(finish(*job), quiet_);
+  EXPECT_EQ(job->digest(), quiet_);
   EXPECT_EQ(job->count("loss"), 1u);
   EXPECT_GE(job_->program().read_json("runs/flipped/result.json")["lost_steps"], 1);
 }
@@ -98,7 +92,7 @@ TEST_F(Ledger, AFlippedBitThatNobodyCanBlameCostsStepsNotBits) {
 TEST_F(Ledger, AFlippedBitThatContradictsItsRecordCostsNothing) {
   const auto job = job_->start("changed", 3, {"parallel.strategy=zero1", "parallel.backups=1"},
                                {"CRATON_FAULTS=commit.before:rank=1:step=11:flip"});
-  EXPECT_EQ(finish(*job), quiet_);
+  EXPECT_EQ(job->digest(), quiet_);
   const auto lost = job->events("lost worker");
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_THAT(lost[0]["text"].get<std::string>(), testing::HasSubstr("silent data corruption"));

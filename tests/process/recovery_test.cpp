@@ -1,7 +1,6 @@
 // P2 and P3: a worker that is killed, or throws, at any point of the protocol costs no finished
 // step, and the job ends with the bits of the quiet run.
 
-#include "tests/live_job.h"
 #include "tests/tiny_job.h"
 
 namespace craton::tests {
@@ -83,16 +82,14 @@ TEST_F(Recovery, WithoutBackupsGoesBackToTheCheckpointAndSaysSo) {
 // whoever joins.
 TEST_F(Recovery, MetricsAreThoseOfTheQuietRun) {
   const std::string hold = (job_->program().folder() / "hold-metrics").string();
-  LiveJob job(
-      job_->program(), "metrics",
-      {"train", "tiny.yaml", "--workers", "3", "name=metrics", "parallel.strategy=zero1",
-       "parallel.backups=1"},
+  const auto job = job_->start(
+      "metrics", 3, {"parallel.strategy=zero1", "parallel.backups=1"},
       {"CRATON_FAULTS=store.after_ack:rank=1:step=2:kill; compute.before:rank=0:step=3:hold=" +
        hold});
-  ASSERT_TRUE(job.await_events("admitted", 4));
+  ASSERT_TRUE(job->await_events("admitted", 4));
   runtime::write_file_atomically(hold, "go");
-  EXPECT_EQ(state_digest(job.finish().output), quiet_);
-  const auto disturbed = job.metrics();
+  EXPECT_EQ(job->digest(), quiet_);
+  const auto disturbed = job->metrics();
   const auto quiet = LiveJob::metrics_of(job_->program().folder() / "runs" / "quiet");
   ASSERT_EQ(disturbed.size(), quiet.size());
   for (size_t i = 0; i < quiet.size(); ++i) {
@@ -112,11 +109,11 @@ TEST_F(Recovery, MetricsAreThoseOfTheQuietRun) {
 TEST_F(Recovery, FromAnEndInTheMiddleOfACheckpoint) {
   const std::string hold = (job_->program().folder() / "never").string();
   {
-    LiveJob job(job_->program(), "cut",
-                {"train", "tiny.yaml", "--workers", "2", "name=cut", "checkpoint.every=1"},
-                {"CRATON_FAULTS=checkpoint.between:rank=1:occurrence=3:hold=" + hold});
-    ASSERT_TRUE(job.await_step(3));
-    job.program().signal(SIGKILL);
+    const auto job =
+        job_->start("cut", 2, {"checkpoint.every=1"},
+                    {"CRATON_FAULTS=checkpoint.between:rank=1:occurrence=3:hold=" + hold});
+    ASSERT_TRUE(job->await_step(3));
+    job->signal(SIGKILL);
   }
   const auto result = job_->train("cut", 3, {"parallel.strategy=zero2", "checkpoint.every=1"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;

@@ -1,6 +1,6 @@
 // Every fault point, with each action, on the first, a middle and the last rank; pairs of faults,
-// the second inside the recovery of the first; replacements that fail while they are admitted. Each
-// job ends with the digest of the quiet run and has lost no finished step.
+// the second inside the recovery of the first; replacements that fail while they are admitted; an
+// operator that dies. Each job ends with the digest of the quiet run and has lost no finished step.
 //
 // CRATON_SWEEP: `part` (default, a representative part), `all`, or `random:SEED:COUNT`, a campaign
 // with faults anywhere.
@@ -9,7 +9,6 @@
 
 #include <random>
 
-#include "tests/live_job.h"
 #include "tests/tiny_job.h"
 
 namespace craton::tests {
@@ -25,7 +24,7 @@ struct Case {
 };
 
 const std::vector<std::string> kStrategies = {"ddp", "zero1", "zero2"};
-const std::vector<std::string> kActions = {"kill", "throw"};
+const std::vector<std::string> kActions = {"kill", "stop", "throw"};
 
 /// Points that only a recovery reaches, or that a second fault can reach there.
 const std::vector<std::string> kRecoveryPoints = {
@@ -177,30 +176,34 @@ class Sweep : public testing::Test {
     const std::string name = "sweep-" + std::to_string(number_++);
     const std::string what =
         name + " " + c.strategy + " '" + c.faults + "' joiner '" + c.joiner_faults + "'";
-    std::vector<std::string> arguments = {"train", "tiny.yaml", "--workers",
-                                          std::to_string(c.workers), "name=" + name};
-    for (const auto& list : {backups_of(c.strategy, c.backups), c.overrides, kPatience})
-      arguments.insert(arguments.end(), list.begin(), list.end());
+    std::vector<std::string> overrides = c.overrides;
+    const bool stops = (c.faults + c.joiner_faults).find(":stop") != std::string::npos;
+    for (const auto& list : {backups_of(c.strategy, c.backups), stops ? kShortLeases : kPatience})
+      overrides.insert(overrides.end(), list.begin(), list.end());
     const std::string hold = (job_->program().folder() / ("hold-" + name)).string();
     std::string faults = c.faults;
     // The job waits for the replacement that is to fail.
     if (!c.joiner_faults.empty()) faults += "; compute.before:rank=0:step=3:hold=" + hold;
-    LiveJob job(job_->program(), name, arguments,
-                {"CRATON_FAULTS=" + faults, "CRATON_JOINER_FAULTS=" + c.joiner_faults});
+    const auto job =
+        job_->start(name, c.workers, overrides,
+                    {"CRATON_FAULTS=" + faults, "CRATON_JOINER_FAULTS=" + c.joiner_faults});
     if (!c.joiner_faults.empty()) {
-      job.await_events("admitted", static_cast<size_t>(c.workers) + 1);
+      job->await_events("admitted", static_cast<size_t>(c.workers) + 1);
       runtime::write_file_atomically(hold, "go");
     }
-    const auto result = job.finish();
+    const auto result = job->finish();
     ASSERT_EQ(result.exit_code, 0) << what << "\n" << result.output << result.errors;
     EXPECT_EQ(state_digest(result.output), quiet_) << what;
-    EXPECT_GE(job.count("lost worker"), c.least_lost) << what << ": too few were lost";
+    EXPECT_GE(job->count("lost worker"), c.least_lost) << what << ": too few were lost";
     EXPECT_EQ(job_->program().read_json("runs/" + name + "/result.json")["lost_steps"], 0) << what;
-    if (!HasFailure()) std::filesystem::remove_all(job.folder());
+    if (!HasFailure()) std::filesystem::remove_all(job->folder());
   }
 
   /// Who waited for a time-out to find out would wait for longer than the test may take.
   static inline const std::vector<std::string> kPatience = {"parallel.timeout_seconds=3600"};
+  /// Who stands still is noticed by that alone. Once fenced, it is continued (LiveJob).
+  static inline const std::vector<std::string> kShortLeases = {
+      "parallel.timeout_seconds=3600", "recovery.hang_seconds=3", "recovery.report_seconds=2"};
   static inline TinyJob* job_ = nullptr;
   static inline std::string quiet_;
   static inline int number_ = 0;
@@ -219,6 +222,26 @@ TEST_F(Sweep, ASecondFaultInsideTheRecoveryOfTheFirst) {
 TEST_F(Sweep, AReplacementThatFailsWhileItIsAdmitted) {
   if (mode().starts_with("random")) GTEST_SKIP() << "a random campaign";
   run_all(joiner_faults(), 8);
+}
+
+// The first records are those of the start, the others those of the loss and of the replacement.
+TEST_F(Sweep, AnOperatorThatDiesAroundARecord) {
+  if (mode().starts_with("random")) GTEST_SKIP() << "a random campaign";
+  int number = 0;
+  for (const std::string point : {"operator.before_persist", "operator.after_persist"}) {
+    for (int record = 1; record <= 6; ++record, ++number) {
+      if (mode() == "part" && number % 4 != 2) continue;
+      const std::string name = "operator-" + std::to_string(number);
+      const auto job = job_->start(
+          name, 3, backups_of(kStrategies[static_cast<size_t>(number) % 3], 1),
+          {"CRATON_FAULTS=compute.after:rank=1:step=2:kill; compute.before:rank=0:step=4:delay=" +
+           std::string("3000; ") + point + ":occurrence=" + std::to_string(record) + ":kill"});
+      EXPECT_NE(job->finish().exit_code, 0) << name << ": the operator did not die";
+      job->resume();
+      EXPECT_EQ(job->digest(), quiet_) << name;
+      EXPECT_EQ(job->result()["lost_steps"], 0) << name;
+    }
+  }
 }
 
 TEST_F(Sweep, FaultsAnywhere) {
