@@ -99,13 +99,16 @@ void make_file(const fs::path& path, int64_t inlines, int64_t crosslines, size_t
   });
 }
 
+/// Each measurement begins with nothing to be written, and leaves what it made until the end: a
+/// file system that looks for inodes passes over those that were freed a moment ago, one by one.
+void settle_disk() { ::sync(); }
+
 double time_copy(const fs::path& from, const fs::path& to) {
+  settle_disk();
   const auto start = Clock::now();
   check(std::system(("cp '" + from.string() + "' '" + to.string() + "'").c_str()) == 0,
         "copy the file");
-  const double seconds = seconds_since(start);
-  fs::remove(to);
-  return seconds;
+  return seconds_since(start);
 }
 
 /// The codec alone: the chunks of the same samples, as ingest makes them, compressed from memory
@@ -148,13 +151,11 @@ double time_ingest(const fs::path& file, const fs::path& store, size_t threads, 
   volume::segy::IngestOptions options;
   options.threads = threads;
   options.keep_headers = headers;
-  options.replace = true;
   const std::vector<fs::path> files = {file};
+  settle_disk();
   const auto start = Clock::now();
   volume::segy::ingest(files, store.string(), options);
-  const double seconds = seconds_since(start);
-  fs::remove_all(store);
-  return seconds;
+  return seconds_since(start);
 }
 
 /// Seconds that the peer reports; negative when it cannot run.
@@ -162,12 +163,12 @@ double time_peer(const fs::path& file, const fs::path& store, size_t threads) {
   const std::string command =
       fmt::format("/usr/bin/python3 '{}/bench/peers/ingest_segyio_zarr.py' '{}' '{}' {}",
                   CRATON_SOURCE_DIR, file.string(), store.string(), threads);
+  settle_disk();
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return -1;
   double seconds = -1;
   if (std::fscanf(pipe, "%lf", &seconds) != 1) seconds = -1;
   const int status = ::pclose(pipe);
-  fs::remove_all(store);
   return status == 0 ? seconds : -1;
 }
 
@@ -225,7 +226,7 @@ int main(int argc, char** argv) {
   app.add_option("--sparse", sparse,
                  "Apparent size of the file for the memory row; 0 leaves it out");
   app.add_option("--threads", threads, "Threads on both sides");
-  app.add_option("--folder", folder, "Scratch folder; needs some four times the size");
+  app.add_option("--folder", folder, "Scratch folder; needs some twelve times the size");
   CLI11_PARSE(app, argc, argv);
 
   const fs::path scratch = fs::path(folder) / ("bench-ingest-" + std::to_string(::getpid()));
@@ -239,6 +240,7 @@ int main(int argc, char** argv) {
       table.add_absolute("peak memory, sparse " + sparse + " file", "MiB", bench::Better::kLower,
                          peak / 1048576, 1024);
       fs::remove(scratch / "sparse.sgy");
+      fs::remove_all(scratch / "sparse.mdio");
     }
     constexpr int64_t kCrosslines = 256;
     const auto inlines = std::max<int64_t>(
@@ -250,12 +252,15 @@ int main(int argc, char** argv) {
     std::vector<double> copy_and_codec, ours, plain, peer;
     bool peer_runs = true;
     for (int round = 0; round < 3; ++round) {
-      copy_and_codec.push_back(time_copy(file, scratch / "copy.sgy") +
+      const auto out = [&](const char* name) {
+        return scratch / fmt::format("{}-{}", name, round);
+      };
+      copy_and_codec.push_back(time_copy(file, out("copy")) +
                                time_blosc(inlines, kCrosslines, threads));
-      ours.push_back(time_ingest(file, scratch / "dense.mdio", threads, true));
-      plain.push_back(time_ingest(file, scratch / "plain.mdio", threads, false));
+      ours.push_back(time_ingest(file, out("dense"), threads, true));
+      plain.push_back(time_ingest(file, out("plain"), threads, false));
       if (!peer_runs) continue;
-      const double seconds = time_peer(file, scratch / "peer.zarr", threads);
+      const double seconds = time_peer(file, out("peer"), threads);
       peer_runs = seconds > 0;
       if (peer_runs) peer.push_back(seconds);
     }

@@ -118,9 +118,6 @@ class FileUpload final : public Upload {
   void flush() {
     if (durability_ == Durability::kEachObject && ::fsync(fd_.get()) != 0)
       fail_errno(fmt::format("cannot write {}", path_.string()), errno);
-    // The disk begins at once, so that `sync` has little left to wait for. Only a hint.
-    if (durability_ == Durability::kOnSync)
-      ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
     fd_.reset();
   }
   void sync_parent() {

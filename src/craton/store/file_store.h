@@ -12,7 +12,7 @@ namespace craton::store {
 /// When a written object is on the disk and not only in the page cache.
 enum class Durability {
   kEachObject,  ///< before the call returns: checkpoints, leases
-  kOnSync,      ///< with `FileStore::sync`: thousands of chunks that count only together
+  kOnSync,      ///< with `FileStore::sync`, or when the system gets to it: what can be made again
 };
 
 /// Objects as files below a folder, which is made on the first write. Keys may not leave the

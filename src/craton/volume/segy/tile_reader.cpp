@@ -11,32 +11,41 @@ namespace craton::volume::segy {
 
 namespace {
 
-/// Traces closer than this are read together.
-constexpr uint64_t kMergeGap = 4096;
+/// Traces closer than this are read together, up to so many bytes: they are decoded from the cache.
+constexpr uint64_t kMergeGap = 4096, kMostPerRead = 192 << 10;
 /// Of a file, and of a tile: 64 and 16 MiB.
 constexpr size_t kMaxKeptWords = 4 << 20, kMaxWordsOfTile = 1 << 20;
-
-/// A layer takes a short run of each trace, far from one another: without being told, the processor
-/// does not see the next one coming.
-constexpr size_t kPiecesAhead = 8, kMostAhead = 1024;
-
-void prefetch(const std::byte* at, size_t bytes) {
-  for (size_t i = 0; i < std::min(bytes, kMostAhead); i += 64) __builtin_prefetch(at + i);
-}
+/// Between the layers of a slab, so that a trace's samples do not all fall into the same cache
+/// sets.
+constexpr size_t kLayerGap = 272;
 
 }  // namespace
 
-/// A trace of the tile and where its bytes of the slab are.
+/// A trace of the tile and what the slab needs of it.
 struct TileReader::Piece {
   int64_t row = 0;   ///< of the trace table
   int64_t cell = 0;  ///< within the tile
   size_t file = 0;
   int64_t trace = 0;            ///< number within the file
-  uint64_t begin = 0, end = 0;  ///< bytes of the file that the slab needs
+  uint64_t begin = 0, end = 0;  ///< bytes of the file
   int64_t shift = 0;            ///< axis sample of the trace's sample 0
   int64_t from = 0, to = 0;  ///< the trace's samples that `begin` (behind a header) .. `end` hold
-  size_t at = 0;             ///< place of `begin` in the buffer
-  size_t samples_at = 0;     ///< place of sample `from` in the buffer
+};
+
+/// What a thread works with, kept from tile to tile: fresh pages cost more than decoding.
+struct TileReader::Scratch {
+  std::vector<std::byte> raw;      ///< as read
+  std::vector<std::byte> headers;  ///< of all cells
+  std::vector<float> samples;      ///< layers of chunks; or
+  std::vector<int32_t> integers;
+};
+
+/// Some layers of a tile: axis samples begin .. end.
+struct TileReader::Slab {
+  int64_t first_layer = 0, end_layer = 0;
+  int64_t begin = 0, end = 0;
+  size_t stride = 0;  ///< elements from one layer to the next
+  bool headers = false;
 };
 
 /// What is learnt of a tile beside its samples; as bytes it is the note of the finished column.
@@ -71,15 +80,12 @@ struct TileReader::Tile {
   std::vector<int64_t> index;  ///< grid index without the sample axis
   std::vector<Piece> pieces;   ///< in file order
   std::vector<uint8_t> live;   ///< per cell of the tile
-  std::vector<std::byte> buffer;
-  std::vector<float> chunk;
-  std::vector<int32_t> integer_chunk;
   Findings findings;
 };
 
 TileReader::TileReader(std::span<const SourceFile> files, const TraceTable& table,
                        const Geometry& geometry, const VolumeSpec& spec, uint64_t memory_bytes)
-    : files_(files), table_(table), geometry_(geometry), spec_(spec), memory_bytes_(memory_bytes) {
+    : files_(files), table_(table), geometry_(geometry), spec_(spec) {
   for (size_t i = 0; i + 1 < spec.axes.size(); ++i) {
     trace_shape_.push_back(spec.axes[i].size());
     trace_chunk_.push_back(spec.chunk_shape[i]);
@@ -89,7 +95,14 @@ TileReader::TileReader(std::span<const SourceFile> files, const TraceTable& tabl
   }
   samples_ = spec.axes.back().size();
   chunk_samples_ = spec.chunk_shape.back();
+  layers_ = (samples_ + chunk_samples_ - 1) / chunk_samples_;
+  integers_ = spec.sample_type == "int32";
+  const auto layer_bytes = static_cast<uint64_t>(cells_per_tile_ * chunk_samples_) * 4;
+  layers_per_slab_ = std::clamp<int64_t>(
+      static_cast<int64_t>(memory_bytes / std::max<uint64_t>(1, layer_bytes)), 1, layers_);
 }
+
+TileReader::~TileReader() = default;
 
 std::vector<int64_t> TileReader::index_of(int64_t tile) const {
   std::vector<int64_t> index(trace_shape_.size());
@@ -130,76 +143,111 @@ TileReader::Tile TileReader::lay_out(int64_t tile) const {
   return out;
 }
 
-int64_t TileReader::layers_per_slab(const Tile& tile) const {
-  uint64_t widest = 1;
-  for (const SourceFile& file : files_)
-    widest = std::max(widest, static_cast<uint64_t>(sample_bytes(file.facts.format)));
-  const uint64_t layer_bytes =
-      std::max<uint64_t>(1, tile.pieces.size() * static_cast<uint64_t>(chunk_samples_) * widest);
-  return std::max<int64_t>(1, static_cast<int64_t>(memory_bytes_ / layer_bytes));
-}
-
-void TileReader::read_slab(Tile& tile, int64_t first_sample, int64_t end_sample, bool headers,
-                           const std::function<void(uint64_t)>& read) const {
-  uint64_t wanted = 0;
+/// What of each trace belongs to the slab; zeros where no trace lies, unless every sample is about
+/// to be written.
+TileReader::Slab TileReader::begin_slab(Tile& tile, int64_t first_layer, bool headers,
+                                        Scratch& scratch) const {
+  Slab slab;
+  slab.first_layer = first_layer;
+  slab.end_layer = std::min(first_layer + layers_per_slab_, layers_);
+  slab.begin = slab.first_layer * chunk_samples_;
+  slab.end = std::min(slab.end_layer * chunk_samples_, samples_);
+  slab.headers = headers;
+  const auto chunk = static_cast<size_t>(cells_per_tile_ * chunk_samples_);
+  slab.stride = chunk + kLayerGap;
+  bool whole = static_cast<int64_t>(tile.pieces.size()) == cells_per_tile_;
   for (Piece& piece : tile.pieces) {
     const FileFacts& facts = files_[piece.file].facts;
     const auto width = static_cast<uint64_t>(sample_bytes(facts.format));
     const int64_t own = facts.trace_samples(piece.trace);
-    const uint64_t start = facts.trace_offset(piece.trace);
-    piece.from = std::clamp<int64_t>(first_sample - piece.shift, 0, own);
-    piece.to = std::clamp<int64_t>(end_sample - piece.shift, piece.from, own);
-    if (headers) piece.from = 0;
-    piece.begin =
-        headers ? start : start + facts.header_bytes + static_cast<uint64_t>(piece.from) * width;
-    piece.end = start + facts.header_bytes + static_cast<uint64_t>(piece.to) * width;
-    wanted += piece.end - piece.begin;
-  }
-  // Runs of neighbouring pieces; the gaps between them are read and left aside.
-  struct Run {
-    size_t file;
-    uint64_t begin, end;
-    size_t at;
-  };
-  std::vector<Run> runs;
-  size_t at = 0;
-  for (Piece& piece : tile.pieces) {
-    if (runs.empty() || runs.back().file != piece.file ||
-        piece.begin > runs.back().end + kMergeGap) {
-      if (!runs.empty()) at += runs.back().end - runs.back().begin;
-      runs.push_back({piece.file, piece.begin, piece.end, at});
+    const uint64_t samples_at = facts.trace_offset(piece.trace) + facts.header_bytes;
+    piece.from = std::clamp<int64_t>(slab.begin - piece.shift, 0, own);
+    piece.to = std::clamp<int64_t>(slab.end - piece.shift, piece.from, own);
+    piece.begin = samples_at + static_cast<uint64_t>(piece.from) * width;
+    piece.end = samples_at + static_cast<uint64_t>(piece.to) * width;
+    if (headers) {
+      piece.from = 0;
+      piece.begin = samples_at - facts.header_bytes;
     }
-    Run& run = runs.back();
-    run.end = std::max(run.end, piece.end);
-    piece.at = run.at + (piece.begin - run.begin);
-    piece.samples_at = piece.at + (headers ? files_[piece.file].facts.header_bytes : 0);
+    whole = whole && piece.from + piece.shift <= slab.begin && piece.to + piece.shift >= slab.end;
   }
-  if (!runs.empty()) at += runs.back().end - runs.back().begin;
-  if (tile.buffer.size() < at) tile.buffer.resize(at);
-  for (const Run& run : runs) {
-    files_[run.file].source->read(run.begin,
-                                  std::span(tile.buffer).subspan(run.at, run.end - run.begin));
-  }
-  tile.findings.counts.bytes_read += wanted;
-  read(wanted);
+  const size_t elements = static_cast<size_t>(slab.end_layer - slab.first_layer) * slab.stride;
+  const auto prepare = [&](auto& memory) {
+    if (memory.size() < elements) memory.resize(elements);
+    // The last layer may reach beyond the axis.
+    const size_t zeros = whole ? slab.stride : elements;
+    std::fill_n(memory.begin() + static_cast<int64_t>(elements - zeros), zeros, 0);
+  };
+  integers_ ? prepare(scratch.integers) : prepare(scratch.samples);
+  if (headers) scratch.headers.assign(static_cast<size_t>(cells_per_tile_) * header_width(), {});
+  return slab;
 }
 
-void TileReader::write_headers(const Tile& tile, VolumeWriter& writer) const {
-  const auto width = static_cast<size_t>(spec_.trace_header_bytes);
-  std::vector<std::byte> records(static_cast<size_t>(cells_per_tile_) * width);
+void TileReader::read_slab(Tile& tile, const Slab& slab, Scratch& scratch,
+                           const std::function<void(uint64_t)>& read) const {
   const ByteOrder order = files_.front().facts.order;
-  for (const Piece& piece : tile.pieces) {
-    const FileFacts& facts = files_[piece.file].facts;
-    const auto record = std::span(records).subspan(static_cast<size_t>(piece.cell) * width, width);
-    std::memcpy(record.data(), tile.buffer.data() + piece.at, facts.header_bytes);
-    if (facts.order != order) swap_trace_header(record);  // one byte order for the whole array
+  for (size_t first = 0, last = 0; first < tile.pieces.size(); first = last) {
+    const size_t file = tile.pieces[first].file;
+    const uint64_t begin = tile.pieces[first].begin;
+    uint64_t end = begin, wanted = 0;
+    // Neighbours; the gaps between them are read and left aside.
+    for (; last < tile.pieces.size(); ++last) {
+      const Piece& piece = tile.pieces[last];
+      const bool joins = piece.file == file && piece.begin <= end + kMergeGap &&
+                         (piece.end <= begin + kMostPerRead || last == first);
+      if (!joins) break;
+      end = std::max(end, piece.end);
+      wanted += piece.end - piece.begin;
+    }
+    if (scratch.raw.size() < end - begin) scratch.raw.resize(end - begin);
+    files_[file].source->read(begin, std::span(scratch.raw).first(end - begin));
+    const FileFacts& facts = files_[file].facts;
+    for (size_t i = first; i < last; ++i) {
+      const Piece& piece = tile.pieces[i];
+      const std::byte* raw = scratch.raw.data() + (piece.begin - begin);
+      if (slab.headers) {
+        if (const size_t width = header_width(); width > 0) {
+          const auto record =
+              std::span(scratch.headers).subspan(static_cast<size_t>(piece.cell) * width, width);
+          std::memcpy(record.data(), raw, facts.header_bytes);
+          if (facts.order != order) swap_trace_header(record);  // one order for the whole array
+        }
+        raw += facts.header_bytes;
+      }
+      decode(piece, raw, slab, scratch, tile.findings);
+    }
+    tile.findings.counts.bytes_read += wanted;
+    read(wanted);
   }
-  writer.write_trace_headers(tile.index, records);
 }
 
-void TileReader::look_for_odd_words(const Piece& piece, const std::byte* raw, int64_t first_sample,
-                                    int64_t count, Findings& findings) const {
+/// Takes the samples of one trace into the chunks of the slab.
+void TileReader::decode(const Piece& piece, const std::byte* raw, const Slab& slab,
+                        Scratch& scratch, Findings& findings) const {
+  const FileFacts& facts = files_[piece.file].facts;
+  const auto width = static_cast<size_t>(sample_bytes(facts.format));
+  if (facts.format == kIbmFloat && !integers_) look_for_odd_words(piece, raw, findings);
+  const int64_t end = std::min(piece.to + piece.shift, slab.end);
+  for (int64_t at = std::max(piece.from + piece.shift, slab.begin); at < end;) {
+    const int64_t layer = at / chunk_samples_, inside = at - layer * chunk_samples_;
+    const auto count = static_cast<size_t>(std::min(end - at, chunk_samples_ - inside));
+    const size_t place = static_cast<size_t>(layer - slab.first_layer) * slab.stride +
+                         static_cast<size_t>(piece.cell * chunk_samples_ + inside);
+    const std::byte* from = raw + static_cast<size_t>(at - piece.shift - piece.from) * width;
+    if (integers_) {
+      decode_int32(facts.order, from, std::span(scratch.integers).subspan(place, count));
+    } else {
+      decode_samples(facts.format, facts.order, from,
+                     std::span(scratch.samples).subspan(place, count));
+    }
+    at += static_cast<int64_t>(count);
+  }
+}
+
+void TileReader::look_for_odd_words(const Piece& piece, const std::byte* raw,
+                                    Findings& findings) const {
   const ByteOrder order = files_[piece.file].facts.order;
+  const int64_t count = piece.to - piece.from;
   if (all_come_back(order, raw, static_cast<size_t>(count))) return;
   for (int64_t i = 0; i < count; ++i) {
     const auto word = load<uint32_t>(raw + 4 * i, order);
@@ -210,57 +258,21 @@ void TileReader::look_for_odd_words(const Piece& piece, const std::byte* raw, in
     ++findings.counts.odd_words;
     if (findings.words.size() == kMaxWordsOfTile) continue;
     findings.words.push_back(
-        {static_cast<uint64_t>(piece.row), static_cast<uint64_t>(first_sample + i) << 32 | word});
+        {static_cast<uint64_t>(piece.row), static_cast<uint64_t>(piece.from + i) << 32 | word});
   }
 }
 
-void TileReader::write_layer(Tile& tile, int64_t layer, VolumeWriter& writer) {
-  const int64_t begin = layer * chunk_samples_, end = std::min(begin + chunk_samples_, samples_);
-  const bool integers = spec_.sample_type == "int32";
-  const auto elements = static_cast<size_t>(cells_per_tile_ * chunk_samples_);
-  integers ? tile.integer_chunk.resize(elements) : tile.chunk.resize(elements);
-  const auto raw_of = [&](const Piece& piece, int64_t from) {
-    return tile.buffer.data() + piece.samples_at +
-           static_cast<size_t>(from - piece.from) *
-               static_cast<size_t>(sample_bytes(files_[piece.file].facts.format));
-  };
-  // Zeros where no trace lies, unless every sample of the chunk is about to be written.
-  const bool whole = static_cast<int64_t>(tile.pieces.size()) == cells_per_tile_ &&
-                     end - begin == chunk_samples_ &&
-                     std::all_of(tile.pieces.begin(), tile.pieces.end(), [&](const Piece& piece) {
-                       return piece.from + piece.shift <= begin && piece.to + piece.shift >= end;
-                     });
-  if (!whole && integers) std::fill(tile.integer_chunk.begin(), tile.integer_chunk.end(), 0);
-  if (!whole && !integers) std::fill(tile.chunk.begin(), tile.chunk.end(), 0.0f);
-  for (size_t i = 0; i < tile.pieces.size(); ++i) {
-    const Piece& piece = tile.pieces[i];
-    const FileFacts& facts = files_[piece.file].facts;
-    const int64_t from = std::max(begin - piece.shift, piece.from),
-                  to = std::min(end - piece.shift, piece.to);
-    if (i + kPiecesAhead < tile.pieces.size()) {
-      const Piece& ahead = tile.pieces[i + kPiecesAhead];
-      prefetch(raw_of(ahead, std::clamp(begin - ahead.shift, ahead.from, ahead.to)),
-               static_cast<size_t>(chunk_samples_) * 4);
-    }
-    if (from >= to) continue;
-    const std::byte* raw = raw_of(piece, from);
-    const auto place =
-        static_cast<size_t>(piece.cell * chunk_samples_ + from + piece.shift - begin);
-    const auto count = static_cast<size_t>(to - from);
-    if (integers) {
-      decode_int32(facts.order, raw, std::span(tile.integer_chunk).subspan(place, count));
-      continue;
-    }
-    if (facts.format == kIbmFloat) look_for_odd_words(piece, raw, from, to - from, tile.findings);
-    decode_samples(facts.format, facts.order, raw, std::span(tile.chunk).subspan(place, count));
-  }
-  std::vector<int64_t> index = tile.index;
-  index.push_back(layer);
-  if (integers) {
-    writer.write_chunk_raw(index, std::as_bytes(std::span(tile.integer_chunk)), tile.live);
-  } else {
-    writer.write_chunk(index, tile.chunk, tile.live);
-  }
+std::unique_ptr<TileReader::Scratch> TileReader::take_scratch() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<Scratch>();
+  auto scratch = std::move(free_.back());
+  free_.pop_back();
+  return scratch;
+}
+
+void TileReader::give_back(std::unique_ptr<Scratch> scratch) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(scratch));
 }
 
 void TileReader::copy(int64_t number, VolumeWriter& writer,
@@ -271,16 +283,26 @@ void TileReader::copy(int64_t number, VolumeWriter& writer,
     return read(findings.counts.bytes_read);
   }
   Tile tile = lay_out(number);
-  const int64_t layers = (samples_ + chunk_samples_ - 1) / chunk_samples_;
-  const int64_t per_slab = layers_per_slab(tile);
-  for (int64_t first = 0; first < layers; first += per_slab) {
-    const int64_t end = std::min(first + per_slab, layers);
-    const bool headers = first == 0;
-    read_slab(tile, first * chunk_samples_, std::min(end * chunk_samples_, samples_), headers,
-              read);
-    if (headers && spec_.trace_header_bytes > 0) write_headers(tile, writer);
-    for (int64_t layer = first; layer < end; ++layer) write_layer(tile, layer, writer);
+  auto scratch = take_scratch();
+  std::vector<int64_t> index = tile.index;
+  index.push_back(0);
+  for (int64_t first = 0; first < layers_; first += layers_per_slab_) {
+    const Slab slab = begin_slab(tile, first, first == 0, *scratch);
+    read_slab(tile, slab, *scratch, read);
+    if (slab.headers && header_width() > 0)
+      writer.write_trace_headers(tile.index, scratch->headers);
+    for (index.back() = slab.first_layer; index.back() < slab.end_layer; ++index.back()) {
+      const size_t at = static_cast<size_t>(index.back() - slab.first_layer) * slab.stride;
+      const size_t chunk = slab.stride - kLayerGap;
+      if (integers_) {
+        writer.write_chunk_raw(
+            index, std::as_bytes(std::span(scratch->integers).subspan(at, chunk)), tile.live);
+      } else {
+        writer.write_chunk(index, std::span(scratch->samples).subspan(at, chunk), tile.live);
+      }
+    }
   }
+  give_back(std::move(scratch));
   add(tile.findings);
   writer.finish_column(tile.index, tile.findings.note());
 }
