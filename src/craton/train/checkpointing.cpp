@@ -48,20 +48,24 @@ std::vector<protocol::SavedParameter> saved_parameters(const Trainer& trainer) {
   return out;
 }
 
-/// Adds frozen parameters and buffers; `copies` holds their memory.
-void add_fixed(const Trainer& trainer, std::vector<torch::Tensor>& copies,
-               std::vector<checkpoint::ParameterState>& states) {
-  for (const auto& [name, tensor] : trainer.fixed()) {
-    copies.push_back(tensor.detach().contiguous());
-    states.push_back({name,
-                      tensor.sizes().vec(),
-                      dtype_of(tensor),
-                      {static_cast<const std::byte*>(copies.back().data_ptr()),
-                       static_cast<size_t>(copies.back().nbytes())},
-                      false,
-                      {},
-                      {}});
-  }
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+/// Frozen parameters and buffers as they are now: a model's forward may change a buffer.
+NamedTensors copy_of_fixed(const Trainer& trainer) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : trainer.fixed())
+    copies.emplace_back(name, tensor.detach().clone(at::MemoryFormat::Contiguous));
+  return copies;
+}
+
+checkpoint::ParameterState state_of(const std::string& name, const torch::Tensor& fixed) {
+  return {name,
+          fixed.sizes().vec(),
+          dtype_of(fixed),
+          {static_cast<const std::byte*>(fixed.data_ptr()), static_cast<size_t>(fixed.nbytes())},
+          false,
+          {},
+          {}};
 }
 
 }  // namespace
@@ -91,7 +95,9 @@ void CheckpointSaver::save(comm::Communicator& communicator,
   part.world_size = assignment.world_size();
   part.parameters = saved_parameters(trainer_);
   const auto staging = checkpoint::staging_folder(root_, part.step, part.generation);
-  thread_ = std::thread([this, part, staging, tensors = std::move(tensors)] {
+  NamedTensors fixed = part.rank == 0 ? copy_of_fixed(trainer_) : NamedTensors{};
+  thread_ = std::thread([this, part, staging, tensors = std::move(tensors),
+                         fixed = std::move(fixed)] {
     try {
       if (CRATON_FAULT_POINT("checkpoint.write"))
         fail_errno(fmt::format("cannot write {}", staging.string()), ENOSPC);
@@ -101,8 +107,7 @@ void CheckpointSaver::save(comm::Communicator& communicator,
         states.push_back({slot.name, slot.shape, "F32", std::as_bytes(std::span(tensor.parameter)),
                           true, tensor.exp_avg, tensor.exp_avg_sq});
       }
-      std::vector<torch::Tensor> copies;
-      if (part.rank == 0) add_fixed(trainer_, copies, states);
+      for (const auto& [name, tensor] : fixed) states.push_back(state_of(name, tensor));
       checkpoint::write_part(staging, part.rank, part.world_size, states);
       CRATON_FAULT_POINT("checkpoint.between");
       announce_(part);
