@@ -44,7 +44,8 @@ inline void raise_descriptor_limit() {
 /// endpoint each: from the moment when all are ready to the moment when all have passed a barrier.
 class GenerationBench {
  public:
-  explicit GenerationBench(int count) {
+  /// `shards`: of the job, whatever its size.
+  GenerationBench(int count, int shards) {
     comm::EndpointOptions options;
     options.transport = comm::TransportChoice::kSharedMemory;
     for (int i = 0; i < count; ++i) {
@@ -55,7 +56,7 @@ class GenerationBench {
            protocol::to_text({a.incarnation, a.host_id, a.local_socket, a.tcp_host, a.tcp_port}),
            "same"});
     }
-    state_.options.shape = {.shards = 16 * count, .micro_batches = count, .backups = 1};
+    state_.options.shape = {.shards = shards, .micro_batches = count, .backups = 1};
     state_.options.start_workers = count;
     state_.options.elastic.max_workers = count;
     (void)event(cluster::OperatorStarted{});
@@ -138,9 +139,9 @@ class GenerationBench {
   cluster::MembershipState state_;
 };
 
-inline GenerationSeconds begin_generation(int count) {
+inline GenerationSeconds begin_generation(int count, int shards) {
   raise_descriptor_limit();
-  return GenerationBench(count).run();
+  return GenerationBench(count, shards).run();
 }
 
 }  // namespace craton::bench

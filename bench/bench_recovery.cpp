@@ -186,10 +186,11 @@ void measure_backups(const BenchFolder& folder, int rounds, int steps, Table& ta
 
 void measure_generations(int rounds, Table& table) {
   const std::vector<int> sizes = {64, 128, 256};
+  const int shards = 16 * sizes.back();  // a job's shards are fixed, whatever its size
   std::vector<GenerationSeconds> medians;
   for (int size : sizes) {
     std::vector<GenerationSeconds> runs;
-    for (int r = 0; r < rounds; ++r) runs.push_back(begin_generation(size));
+    for (int r = 0; r < rounds; ++r) runs.push_back(begin_generation(size, shards));
     GenerationSeconds middle;
     for (const auto& [name, member] : kGenerationParts)
       middle.*member = median_of(runs, [&](const GenerationSeconds& g) { return g.*member; });

@@ -1,5 +1,7 @@
 #include "craton/protocol/messages.h"
 
+#include <google/protobuf/arena.h>
+
 #include "craton/base/error.h"
 #include "craton/protocol/wire.h"
 
@@ -127,7 +129,8 @@ std::string encode(const Message& message) {
 }
 
 Message decode(std::string_view bytes) {
-  wire::Envelope e;
+  google::protobuf::Arena arena;  // a membership of hundreds has thousands of small parts
+  auto& e = *google::protobuf::Arena::CreateMessage<wire::Envelope>(&arena);
   if (!e.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     fail(ErrorCode::kCorrupt, "a control message cannot be read");
   switch (e.what_case()) {

@@ -70,8 +70,8 @@ TEST(Messages, HelloAndPartsComeBackEqual) {
   const Hello hello = round_trip(Hello{worker(9), 12, 256, 3e9, 4e10, "two volumes"});
   EXPECT_EQ(hello.worker, worker(9));
   EXPECT_EQ(parse_address(hello.worker.address).tcp_port, 4711);
-  const CheckpointPart part =
-      round_trip(CheckpointPart{4, 3, 2, 1, 5, {{"a.weight", {3, 4}}, {"count", {}, "I64", false}}});
+  const CheckpointPart part = round_trip(
+      CheckpointPart{4, 3, 2, 1, 5, {{"a.weight", {3, 4}}, {"count", {}, "I64", false}}});
   ASSERT_EQ(part.parameters.size(), 2u);
   EXPECT_EQ(part.parameters[0].shape, (std::vector<int64_t>{3, 4}));
   EXPECT_TRUE(part.parameters[0].trained);

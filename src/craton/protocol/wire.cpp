@@ -1,5 +1,6 @@
 #include "craton/protocol/wire.h"
 
+#include "craton/base/error.h"
 #include "craton/protocol/messages.h"
 
 namespace craton::wire {
@@ -52,27 +53,32 @@ std::vector<Rank> read_ranks(const Repeated& from) {
   return out;
 }
 
+std::vector<std::vector<Rank>> read_holders(const Decision& from) {
+  std::vector<std::vector<Rank>> out;
+  out.reserve(static_cast<size_t>(from.holder_counts_size()));
+  int next = 0;
+  for (int32_t count : from.holder_counts()) {
+    if (count < 0 || count > from.holder_ranks_size() - next)
+      fail(ErrorCode::kCorrupt, "a decision whose holders do not add up");
+    auto& list = out.emplace_back();
+    list.reserve(static_cast<size_t>(count));
+    for (const int end = next + count; next < end; ++next)
+      list.push_back(Rank(from.holder_ranks(next)));
+  }
+  return out;
+}
+
 }  // namespace
 
 void fill(Worker& to, const cluster::WorkerInfo& from) {
   to.set_id(from.id.value());
   to.set_node(from.node);
-  const auto address = protocol::parse_address(from.address);
-  auto* a = to.mutable_address();
-  a->set_incarnation(address.incarnation);
-  a->set_host_id(address.host_id);
-  a->set_local_socket(address.local_socket);
-  a->set_tcp_host(address.tcp_host);
-  a->set_tcp_port(address.tcp_port);
+  to.set_address(from.address);
   to.set_fingerprint(from.fingerprint);
 }
 
 cluster::WorkerInfo read(const Worker& from) {
-  const auto& a = from.address();
-  const protocol::WorkerAddress address{a.incarnation(), a.host_id(), a.local_socket(),
-                                        a.tcp_host(), static_cast<uint16_t>(a.tcp_port())};
-  return {cluster::WorkerId(from.id()), from.node(), protocol::to_text(address),
-          from.fingerprint()};
+  return {cluster::WorkerId(from.id()), from.node(), from.address(), from.fingerprint()};
 }
 
 void fill(Membership& to, const cluster::Membership& from) {
@@ -83,6 +89,7 @@ void fill(Membership& to, const cluster::Membership& from) {
 
 cluster::Membership read(const Membership& from) {
   cluster::Membership out{Generation(from.generation()), from.planned(), {}};
+  out.members.reserve(static_cast<size_t>(from.members_size()));
   for (const auto& member : from.members()) out.members.push_back(read(member));
   return out;
 }
@@ -132,8 +139,8 @@ void fill(Decision& to, const cluster::Decision& from) {
   to.set_slot_generation(from.slot_generation.value());
   if (from.commit) fill(*to.mutable_commit(), *from.commit);
   for (const auto& list : from.placement.holders) {
-    auto* ranks = to.add_holders();
-    for (Rank r : list) ranks->add_ranks(r.value());
+    to.add_holder_counts(static_cast<int32_t>(list.size()));
+    for (Rank r : list) to.add_holder_ranks(r.value());
   }
   for (const auto& extra : from.extras) {
     auto* e = to.add_extras();
@@ -162,7 +169,7 @@ cluster::Decision read(const Decision& from) {
   out.step = Step(from.step());
   out.slot_generation = Generation(from.slot_generation());
   if (from.has_commit()) out.commit = read(from.commit());
-  for (const auto& list : from.holders()) out.placement.holders.push_back(read_ranks(list.ranks()));
+  out.placement.holders = read_holders(from);
   for (const auto& e : from.extras()) out.extras.push_back({ShardId(e.shard()), Rank(e.rank())});
   for (const auto& t : from.transfers())
     out.transfers.push_back(
