@@ -33,4 +33,5 @@ if(CRATON_BENCH)
 endif()
 if(CRATON_TORCH)
   find_package(Torch REQUIRED)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)  # at::parallel_for is a template: it runs serially in code compiled without
 endif()

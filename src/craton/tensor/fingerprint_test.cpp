@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <thread>
+
 #include "craton/tensor/processor.h"
 #include "craton/tensor/threads.h"
 #include "craton/tensor/torch.h"
@@ -24,6 +27,17 @@ TEST(Fingerprint, ChangesWithThreadsAndKernels) {
     use_portable_kernels(false);
   }
   EXPECT_EQ(one, fingerprint());
+}
+
+TEST(Threads, ShareTheKernelsOfThisLibrary) {
+  set_threads(2);
+  std::array<std::thread::id, 2> ran_on;
+  at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      ran_on[static_cast<size_t>(i)] = std::this_thread::get_id();
+  });
+  set_threads(1);
+  EXPECT_NE(ran_on[0], ran_on[1]);
 }
 
 }  // namespace
