@@ -2,6 +2,8 @@
 
 #include <google/protobuf/arena.h>
 
+#include <charconv>
+
 #include "craton/base/error.h"
 #include "craton/protocol/wire.h"
 
@@ -110,7 +112,7 @@ std::string to_text(const WorkerAddress& a) {
 }
 
 WorkerAddress parse_address(std::string_view text) {
-  std::string parts[5];
+  std::string_view parts[5];
   for (int k = 0; k < 5; ++k) {
     const size_t at = k < 4 ? text.find('|') : text.size();
     if (at == std::string_view::npos)
@@ -118,8 +120,10 @@ WorkerAddress parse_address(std::string_view text) {
     parts[k] = text.substr(0, at);
     text.remove_prefix(std::min(at + 1, text.size()));
   }
-  return {std::strtoull(parts[0].c_str(), nullptr, 10), parts[3], parts[4], parts[2],
-          static_cast<uint16_t>(std::atoi(parts[1].c_str()))};
+  WorkerAddress address{0, std::string(parts[3]), std::string(parts[4]), std::string(parts[2]), 0};
+  std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), address.incarnation);
+  std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), address.tcp_port);
+  return address;
 }
 
 std::string encode(const Message& message) {
