@@ -1,7 +1,6 @@
 #include "craton/volume/zarr/zfp.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -83,7 +82,7 @@ void zfp_decode(std::span<const std::byte> in, std::span<const int64_t> shape, c
   zfp_stream_set_reversible(stream.get());
   const size_t bound = zfp_stream_maximum_size(stream.get(), field.get());
   std::vector<std::byte> padded(std::max(in.size(), 2 * bound + out.size()) + 4096);
-  std::memcpy(padded.data(), in.data(), in.size());
+  std::copy(in.begin(), in.end(), padded.begin());
   BitsHandle bits(stream_open(padded.data(), padded.size()));
   zfp_stream_set_bit_stream(stream.get(), bits.get());
   zfp_stream_rewind(stream.get());
