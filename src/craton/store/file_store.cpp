@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
@@ -20,6 +21,8 @@ namespace {
 
 /// Part of the names of files that are being written; never listed.
 constexpr std::string_view kTemporaryMark = ".craton-tmp-";
+
+constexpr size_t kKeptBufferBytes = 16 << 20;
 
 bool is_absent(int error_number) { return error_number == ENOENT || error_number == ENOTDIR; }
 
@@ -39,7 +42,13 @@ void check_key(std::string_view key) {
 struct OpenFile {
   FileDescriptor fd;
   uint64_t size = 0;
+  std::string etag;
 };
+
+std::string etag_of(const struct stat& info) {
+  return fmt::format("{:x}-{:x}-{:x}{:09}", info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
+}
 
 /// nullopt when there is no such object; a folder is none.
 std::optional<OpenFile> open_object(const fs::path& path) {
@@ -52,13 +61,11 @@ std::optional<OpenFile> open_object(const fs::path& path) {
   if (::fstat(fd.get(), &info) != 0)
     fail_errno(fmt::format("cannot stat {}", path.string()), errno);
   if (S_ISDIR(info.st_mode)) return std::nullopt;
-  return OpenFile{std::move(fd), static_cast<uint64_t>(info.st_size)};
+  return OpenFile{std::move(fd), static_cast<uint64_t>(info.st_size), etag_of(info)};
 }
 
 ObjectInfo make_info(std::string key, const struct stat& info) {
-  return {std::move(key), static_cast<uint64_t>(info.st_size),
-          fmt::format("{:x}-{:x}-{:x}{:09}", info.st_ino, info.st_size, info.st_mtim.tv_sec,
-                      info.st_mtim.tv_nsec)};
+  return {std::move(key), static_cast<uint64_t>(info.st_size), etag_of(info)};
 }
 
 void make_parent(const fs::path& path) {
@@ -202,6 +209,59 @@ std::optional<Bytes> FileStore::get_suffix(std::string_view key, uint64_t length
   Bytes bytes(std::min(length, file->size));
   runtime::read_exactly(file->fd.get(), bytes, file->size - bytes.size(), path.string());
   return bytes;
+}
+
+void FileStore::fetch_many(std::span<const ObjectRead> reads, size_t parallel,
+                           const ReadSink& sink) {
+  thread_local Bytes buffer;  // only ever grows, up to kKeptBufferBytes between calls
+  const auto range_of = [](const ObjectRead& read, uint64_t size) {
+    const uint64_t length = read.is_whole() ? size
+                            : read.from_end ? std::min(read.length, size)
+                                            : read.length;
+    return std::pair(read.from_end ? size - length : read.is_whole() ? 0 : read.offset, length);
+  };
+  std::deque<std::optional<OpenFile>> ahead;  // of the reads from i on
+  size_t opened = 0;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    for (; opened < reads.size() && opened < i + std::max<size_t>(1, parallel); ++opened) {
+      auto& file = ahead.emplace_back(open_object(path_of(reads[opened].key)));
+      if (!file || parallel < 2) continue;
+      const auto [offset, length] = range_of(reads[opened], file->size);
+      ::posix_fadvise(file->fd.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                      POSIX_FADV_WILLNEED);
+    }
+    const ObjectRead& read = reads[i];
+    const std::optional<OpenFile> file = std::move(ahead.front());
+    ahead.pop_front();
+    ObjectFound found;
+    if (!file) {
+      found.state = ObjectFound::State::kMissing;
+      sink(i, found);
+      continue;
+    }
+    found.etag = file->etag;
+    found.object_size = file->size;
+    if (!read.etag.empty() && read.etag != file->etag) {
+      found.state = ObjectFound::State::kChanged;
+    } else if (!read.unless_etag.empty() && read.unless_etag == file->etag) {
+      found.state = ObjectFound::State::kUnchanged;
+    } else {
+      const auto [offset, length] = range_of(read, file->size);
+      const std::string name = path_of(read.key).string();
+      if (offset > file->size || length > file->size - offset)
+        fail(ErrorCode::kOutOfRange, "{} has {} bytes; bytes {} to {} were asked for", name,
+             file->size, offset, offset + length);
+      Bytes own = std::move(buffer);  // the sink may come here again
+      if (own.size() < length) own.resize(length);
+      const std::span<std::byte> target(own.data(), length);
+      runtime::read_exactly(file->fd.get(), target, offset, name);
+      found.bytes = target;
+      sink(i, found);
+      if (own.size() <= kKeptBufferBytes) buffer = std::move(own);
+      continue;
+    }
+    sink(i, found);
+  }
 }
 
 std::optional<ObjectInfo> FileStore::head(std::string_view key) {

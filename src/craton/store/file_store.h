@@ -41,6 +41,11 @@ class FileStore final : public ObjectStore {
   std::unique_ptr<Upload> start_upload(std::string_view key) override;
   void remove(std::string_view key) override;
 
+ protected:
+  /// One after the other, with read-ahead for the next `parallel`.
+  void fetch_many(std::span<const ObjectRead> reads, size_t parallel,
+                  const ReadSink& sink) override;
+
  private:
   std::filesystem::path path_of(std::string_view key) const;
   std::filesystem::path root_;

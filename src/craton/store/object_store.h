@@ -20,6 +20,45 @@ struct ObjectInfo {
   std::string etag;  ///< changes whenever the content does; empty where the store has none
 };
 
+/// One read of many (`ObjectStore::read_many`): an object, or a byte range of it.
+struct ObjectRead {
+  static constexpr uint64_t kWhole = ~0ull;
+
+  std::string key = {};
+  uint64_t offset = 0;
+  uint64_t length = kWhole;      ///< kWhole with offset 0: all of it
+  bool from_end = false;         ///< the last `length` bytes instead (fewer when it is shorter)
+  std::string etag = {};         ///< only of this version, else kChanged; empty: of any
+  std::string unless_etag = {};  ///< nothing is read while the object has this ETag: kUnchanged
+  /// What a cache keeps of it, as `ObjectFound::keep` is given: empty is the bytes as they are;
+  /// else a name for what the reader makes of them, such as "decoded".
+  std::string form = {};
+  bool fresh = false;  ///< from the store itself, not from a cache
+
+  bool is_whole() const { return !from_end && length == kWhole; }
+};
+
+/// What became of one read. Views hold until the sink returns.
+struct ObjectFound {
+  enum class State { kRead, kMissing, kUnchanged, kChanged };
+  State state = State::kRead;
+  std::span<const std::byte> bytes;
+  bool prepared = false;     ///< `bytes` are in the form of the read, not the object's own
+  std::string_view etag;     ///< empty where the store has none
+  uint64_t object_size = 0;  ///< 0 where it is not known
+  /// Set where a cache wants what it was asked to keep: the bytes themselves, once they have been
+  /// found to be in order, or the form.
+  std::function<void(std::span<const std::byte>)> keep;
+};
+
+/// Is told what became of read `index`, on the thread that called.
+using ReadSink = std::function<void(size_t index, const ObjectFound& found)>;
+
+struct ReadLimits {
+  size_t parallel = 16;        ///< requests in flight
+  uint64_t bytes = 64u << 20;  ///< of requests in flight, unless a single one is larger
+};
+
 /// An object that is written in parts and appears whole on `finish`. Destroyed without `finish`, it
 /// never appears.
 class Upload {
@@ -38,6 +77,9 @@ class ObjectStore {
 
   /// The root, e.g. "file:///data/f3.mdio"; never contains credentials.
   virtual std::string uri() const = 0;
+  /// The root as everybody on this node means it: two stores with the same one hold the same
+  /// objects.
+  virtual std::string identity() const { return uri(); }
 
   virtual std::optional<Bytes> get(std::string_view key) = 0;
   /// As `get`, but into `buffer`, which only ever grows: a loop over many objects allocates once.
@@ -49,6 +91,15 @@ class ObjectStore {
   /// The last `length` bytes (fewer when the object is shorter).
   virtual std::optional<Bytes> get_suffix(std::string_view key, uint64_t length) = 0;
   virtual std::optional<ObjectInfo> head(std::string_view key) = 0;
+  /// Many reads as one plan: neighbouring ranges of an object come in one request (range_plan.h),
+  /// requests are in flight together, and the sink sees each read once, in any order but begun in
+  /// the order given. While the sink works, the others go on. kOutOfRange when an object ends
+  /// before its range; the first failure, or what the sink throws, ends it all.
+  virtual void read_many(std::span<const ObjectRead> reads, const ReadLimits& limits,
+                         const ReadSink& sink);
+  /// What readers should make of chunks for this store to keep: "" (nothing: as stored), "decoded"
+  /// or "lz4".
+  virtual std::string kept_form() const { return ""; }
   /// All objects whose key starts with `prefix`, sorted by key.
   virtual std::vector<ObjectInfo> list(std::string_view prefix) = 0;
   /// The names directly below `folder` ("" is the root), sorted: objects as "name", folders as
@@ -63,6 +114,11 @@ class ObjectStore {
   virtual std::unique_ptr<Upload> start_upload(std::string_view key) = 0;
   /// Removing what is not there is no error.
   virtual void remove(std::string_view key) = 0;
+
+ protected:
+  /// `read_many` after planning: no two of these are worth joining. The default asks one after the
+  /// other.
+  virtual void fetch_many(std::span<const ObjectRead> reads, size_t parallel, const ReadSink& sink);
 };
 
 /// Makes a store from its URI, which keeps its "scheme://".
@@ -78,8 +134,8 @@ void register_store_scheme(std::string_view scheme, StoreFactory factory);
 /// exist yet, and no server is asked before the first call.
 std::shared_ptr<ObjectStore> open_store(std::string_view uri);
 
-/// "s3://b/x" + "y/z" -> "s3://b/x/y/z"; also for plain paths. The options of an s3:// location stay
-/// at the end: "s3://b/x?region=r" + "y" -> "s3://b/x/y?region=r".
+/// "s3://b/x" + "y/z" -> "s3://b/x/y/z"; also for plain paths. The options of an s3:// location
+/// stay at the end: "s3://b/x?region=r" + "y" -> "s3://b/x/y?region=r".
 std::string join_uri(std::string_view uri, std::string_view key);
 
 }  // namespace craton::store

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -82,28 +81,6 @@ std::string join_uri(std::string_view uri, std::string_view key) {
   if (key.empty()) return out;
   if (!out.ends_with('/')) out += '/';
   return out + std::string(key);
-}
-
-std::optional<std::span<const std::byte>> ObjectStore::get_into(std::string_view key,
-                                                                Bytes& buffer) {
-  auto bytes = get(key);
-  if (!bytes) return std::nullopt;
-  buffer = std::move(*bytes);
-  return std::span<const std::byte>(buffer);
-}
-
-std::vector<std::string> ObjectStore::list_children(std::string_view folder) {
-  while (folder.ends_with('/')) folder.remove_suffix(1);
-  const std::string prefix = folder.empty() ? "" : std::string(folder) + "/";
-  std::vector<std::string> out;
-  for (const ObjectInfo& object : list(prefix)) {
-    const std::string rest = object.key.substr(prefix.size());
-    const size_t slash = rest.find('/');
-    out.push_back(slash == rest.npos ? rest : rest.substr(0, slash + 1));
-  }
-  std::ranges::sort(out);
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
 }
 
 }  // namespace craton::store

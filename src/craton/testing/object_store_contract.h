@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -194,11 +195,71 @@ TYPED_TEST_P(ObjectStoreContract, ManyThreadsWriteAndReadTheirOwnKeys) {
   EXPECT_EQ(store.list("t").size(), 80u);
 }
 
+TYPED_TEST_P(ObjectStoreContract, ManyReadsEachGetTheirOwnBytes) {
+  using store::ObjectFound;
+  using store::ObjectRead;
+  auto& store = *this->store_;
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += std::to_string(i) + ",";
+  store.put("a/x", bytes_of(text));
+  store.put("a/y", bytes_of("short"));
+  const std::string etag = store.head("a/y")->etag;
+  const std::vector<ObjectRead> reads = {
+      {.key = "a/x", .offset = 4000, .length = 1000},
+      {.key = "a/missing"},
+      {.key = "a/y"},
+      {.key = "a/x", .offset = 5000, .length = 500},
+      {.key = "a/x", .length = 7, .from_end = true},
+      {.key = "a/y", .length = 99, .from_end = true},
+      {.key = "a/y", .unless_etag = etag},
+      {.key = "a/y", .offset = 1, .length = 2, .etag = etag},
+      {.key = "a/y", .offset = 1, .length = 2, .etag = "\"another\""},
+      {.key = "a/x", .offset = 3, .length = 0},
+  };
+  std::vector<std::string> found(reads.size());
+  std::vector<int> times(reads.size());
+  std::vector<ObjectFound::State> states(reads.size());
+  store.read_many(reads, {.parallel = 3}, [&](size_t i, const ObjectFound& f) {
+    found[i] = text_of(f.bytes);
+    states[i] = f.state;
+    ++times[i];
+    EXPECT_FALSE(f.prepared);
+    if (i == 2) {
+      EXPECT_EQ(f.etag, etag);
+    }
+  });
+  using State = ObjectFound::State;
+  EXPECT_THAT(times, ::testing::Each(1));
+  EXPECT_THAT(states,
+              ::testing::ElementsAre(State::kRead, State::kMissing, State::kRead, State::kRead,
+                                     State::kRead, State::kRead, State::kUnchanged, State::kRead,
+                                     State::kChanged, State::kRead));
+  EXPECT_EQ(found[0], text.substr(4000, 1000));
+  EXPECT_EQ(found[2], "short");
+  EXPECT_EQ(found[3], text.substr(5000, 500));
+  EXPECT_EQ(found[4], text.substr(text.size() - 7));
+  EXPECT_EQ(found[5], "short");
+  EXPECT_EQ(found[7], "ho");
+  EXPECT_EQ(found[9], "");
+  const std::vector<ObjectRead> past = {{.key = "a/y", .offset = 3, .length = 9}};
+  try {
+    store.read_many(past, {}, [](size_t, const ObjectFound&) {});
+    ADD_FAILURE() << "read past the end";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kOutOfRange);
+  }
+  EXPECT_THROW(store.read_many(reads, {.parallel = 4},
+                               [](size_t i, const ObjectFound&) {
+                                 if (i == 3) throw std::runtime_error("the sink's own");
+                               }),
+               std::runtime_error);
+}
+
 REGISTER_TYPED_TEST_SUITE_P(ObjectStoreContract, MissingObjectsAreAbsentNotErrors,
                             FoldersAreNoObjects, ReadsWholeRangesAndSuffixes,
                             RangesPastTheEndAreErrors, PutReplacesAndChangesTheEtag,
                             PutIfAbsentLetsOneWriterWin, ListsByPrefixSorted,
                             UploadsAppearWholeOrNotAtAll, ReadersSeeOldOrNewNeverAMixture,
-                            ManyThreadsWriteAndReadTheirOwnKeys);
+                            ManyThreadsWriteAndReadTheirOwnKeys, ManyReadsEachGetTheirOwnBytes);
 
 }  // namespace craton::testing

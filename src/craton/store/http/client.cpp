@@ -83,25 +83,33 @@ std::optional<Url> resolve_redirect(const Url& from, std::string_view location) 
   }
 }
 
-/// The calls of one `run_all`, driven by the caller's thread.
+/// The calls of one `run_each`, driven by the caller's thread: `parallel` slots, each with one call
+/// at a time.
 class Client::Batch {
  public:
-  Batch(Client& client, std::span<Call> calls, size_t parallel)
-      : client_(client), dispatcher_(client.dispatcher()), calls_(calls), parallel_(parallel) {
-    for (Call& call : calls_) states_.emplace_back(call, client.limits_);
+  Batch(Client& client, size_t count, size_t parallel, const StartCall& next, const EndCall& ended)
+      : client_(client),
+        dispatcher_(client.dispatcher()),
+        count_(count),
+        next_call_(next),
+        ended_call_(ended) {
+    for (size_t i = 0; i < std::min(count, parallel); ++i) slots_.emplace_back();
   }
 
   ~Batch() {
-    for (State& state : states_)
-      if (state.in_flight) dispatcher_->cancel(state.transfer);
+    for (Slot& slot : slots_)
+      if (slot.state && slot.state->in_flight) dispatcher_->cancel(slot.state->transfer);
     std::unique_lock lock(board_->mutex);
     board_->wake.wait(lock, [&] { return board_->in_flight == 0; });
   }
 
   void run() {
-    while (done_ < calls_.size()) {
+    while (done_ < count_) {
       const auto next_due = start_due();
-      for (const size_t i : wait_until(next_due)) settle(i);
+      for (const size_t slot : wait_until(next_due)) {
+        settle(slot);
+        start_due();  // the line stays busy while the next one is looked at
+      }
     }
   }
 
@@ -119,7 +127,12 @@ class Client::Batch {
     std::optional<Url> elsewhere;
     uint64_t received_before = 0;
     int lessons = 0;
-    bool in_flight = false, finished = false;
+    bool in_flight = false;
+  };
+  struct Slot {
+    size_t index = 0;
+    Call* call = nullptr;
+    std::optional<State> state;
   };
   /// Shared with the reactors, which may outlive the batch by an instant.
   struct Board {
@@ -132,24 +145,27 @@ class Client::Batch {
   /// Starts what is due; the time at which the next one is.
   Clock::time_point start_due() {
     auto next = Clock::time_point::max();
-    size_t busy = 0;
-    for (size_t i = 0; i < calls_.size() && busy < parallel_; ++i) {
-      State& state = states_[i];
-      if (state.finished) continue;
-      ++busy;
-      if (state.in_flight) continue;
-      if (state.due <= Clock::now()) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      Slot& slot = slots_[i];
+      if (slot.call == nullptr) {
+        if (begun_ == count_) continue;
+        slot.index = begun_++;
+        slot.call = &next_call_(slot.index, i);
+        slot.state.emplace(*slot.call, client_.limits_);
+      }
+      if (slot.state->in_flight) continue;
+      if (slot.state->due <= Clock::now()) {
         start(i);
       } else {
-        next = std::min(next, state.due);
+        next = std::min(next, slot.state->due);
       }
     }
     return next;
   }
 
   void start(size_t i) {
-    State& state = states_[i];
-    Call& call = calls_[i];
+    State& state = *slots_[i].state;
+    Call& call = *slots_[i].call;
     Transfer& transfer = state.transfer;
     transfer.request = call.request;
     if (call.reader != nullptr) {
@@ -189,20 +205,20 @@ class Client::Batch {
   }
 
   void settle(size_t i) {
-    State& state = states_[i];
-    Call& call = calls_[i];
+    State& state = *slots_[i].state;
+    Call& call = *slots_[i].call;
     state.in_flight = false;
     call.ambiguous |= state.transfer.repeated;
     call.response = std::move(state.transfer.response);
     Outcome outcome = judge_answer(state, call);
-    if (outcome.fault == Fault::kNone && is_answer(call)) {
-      finish(state);
-      return;
-    }
+    if (outcome.fault == Fault::kNone && is_answer(call)) return finish(slots_[i], i);
     if (call.reader != nullptr && call.reader->past_end()) {
       call.past_end = true;
-      finish(state);
-      return;
+      return finish(slots_[i], i);
+    }
+    if (call.may_change && outcome.fault == Fault::kChanged && outcome.is_final) {
+      call.changed = true;
+      return finish(slots_[i], i);
     }
     const ServiceError error =
         outcome.fault == Fault::kNone ? client_.service_->explain(call.response) : ServiceError();
@@ -216,13 +232,15 @@ class Client::Batch {
     if (outcome.fault != Fault::kNone || call.response.status >= 500) call.ambiguous = true;
     log_debug("{}: {}, attempt {}, again in {} ms", call.what, reason(state, call, outcome, error),
               call.attempts, wait->count());
+    dispatcher_->count_retry();
     state.transfer.fresh_connection = outcome.fault != Fault::kNone;
     state.due = Clock::now() + *wait;
   }
 
-  void finish(State& state) {
-    state.finished = true;
+  void finish(Slot& slot, size_t i) {
+    slot.call = nullptr;
     ++done_;
+    ended_call_(slot.index, i);
   }
 
   static bool is_answer(const Call& call) {
@@ -297,9 +315,10 @@ class Client::Batch {
 
   Client& client_;
   std::shared_ptr<Dispatcher> dispatcher_;
-  std::span<Call> calls_;
-  size_t parallel_, done_ = 0;
-  std::deque<State> states_;
+  size_t count_, begun_ = 0, done_ = 0;
+  const StartCall& next_call_;
+  const EndCall& ended_call_;
+  std::deque<Slot> slots_;
   std::shared_ptr<Board> board_ = std::make_shared<Board>();
 };
 
@@ -317,7 +336,13 @@ std::shared_ptr<Dispatcher> Client::dispatcher() {
 }
 
 void Client::run_all(std::span<Call> calls, size_t parallel) {
-  Batch(*this, calls, std::max<size_t>(1, parallel)).run();
+  run_each(
+      calls.size(), parallel, [&](size_t index, size_t) -> Call& { return calls[index]; },
+      [](size_t, size_t) {});
+}
+
+void Client::run_each(size_t count, size_t parallel, const StartCall& next, const EndCall& ended) {
+  Batch(*this, count, std::max<size_t>(1, parallel), next, ended).run();
 }
 
 }  // namespace craton::store::http

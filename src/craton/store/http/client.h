@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,10 +43,12 @@ struct Call {
   Request request;
   BodyReader* reader = nullptr;   ///< of a read
   std::string what;               ///< "cannot read s3://b/k"
-  std::vector<int> also_answers;  ///< statuses that are no failure: 404, 412, 416
+  std::vector<int> also_answers;  ///< statuses that are no failure: 304, 404, 412, 416
+  bool may_change = false;        ///< another version than the reader's is no failure
 
   Response response;       ///< the last answer
   bool past_end = false;   ///< the object ends before the range
+  bool changed = false;    ///< the reader's version is gone
   bool ambiguous = false;  ///< an earlier sending of the request may have taken effect
   int attempts = 0;
 };
@@ -60,6 +63,14 @@ class Client {
   void run(Call& call) { run_all({&call, 1}, 1); }
   /// At most `parallel` at a time, in order. The first failure cancels the others and is thrown.
   void run_all(std::span<Call> calls, size_t parallel);
+
+  /// Gives the call `index` when a slot (0 to parallel - 1) is free for it; it stays the caller's.
+  using StartCall = std::function<Call&(size_t index, size_t slot)>;
+  /// Is told that it has its answer; the others go on meanwhile.
+  using EndCall = std::function<void(size_t index, size_t slot)>;
+  /// As `run_all`, for calls that are made when their turn comes. Both functions run on the
+  /// caller's thread; calls start in order and end in any.
+  void run_each(size_t count, size_t parallel, const StartCall& next, const EndCall& ended);
 
   const Limits& limits() const { return limits_; }
   TrafficCounters counters() { return dispatcher()->counters(); }

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <tuple>
 
 #include "craton/base/error.h"
 #include "craton/base/units.h"
@@ -13,6 +15,19 @@
 namespace craton::store::http {
 
 namespace {
+
+constexpr double kFirstLatency = 20e-6, kLatencyStep = 1.15;
+
+size_t bucket_of(double seconds) {
+  const double b = std::ceil(std::log(std::max(seconds, kFirstLatency) / kFirstLatency) /
+                             std::log(kLatencyStep));
+  return std::min(static_cast<size_t>(b),
+                  std::tuple_size_v<decltype(TrafficCounters::latencies)> - 1);
+}
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 size_t count_from(const char* name, size_t otherwise, size_t most) {
   const char* text = std::getenv(name);
@@ -92,6 +107,14 @@ void Dispatcher::finished(Transfer& transfer) {
   counters_.bytes += transfer.times.moved;
   counters_.slow_downs += slow;
   counters_.faults += transfer.fault != Fault::kNone;
+  const TransferTimes& times = transfer.times;
+  const auto now = Clock::now();
+  if (times.started != Clock::time_point())
+    ++counters_.latencies[bucket_of(seconds_between(times.started, now))];
+  if (times.has_answer && times.sent != Clock::time_point()) {
+    counters_.seconds_to_first_byte += seconds_between(times.sent, times.first_byte);
+    counters_.seconds_of_bodies += seconds_between(times.first_byte, now);
+  }
   pump(lock);
 }
 
@@ -104,6 +127,39 @@ void Dispatcher::pump(std::unique_lock<std::mutex>& lock) {
     reactor.start(transfer);
     lock.lock();
   }
+}
+
+void Dispatcher::count_retry() {
+  std::lock_guard lock(mutex_);
+  ++counters_.retries;
+}
+
+double TrafficCounters::latency_of(size_t bucket) {
+  return kFirstLatency * std::pow(kLatencyStep, static_cast<double>(bucket));
+}
+
+double TrafficCounters::latency_quantile(double share) const {
+  uint64_t total = 0, seen = 0;
+  for (const uint64_t n : latencies) total += n;
+  for (size_t b = 0; b < latencies.size(); ++b) {
+    seen += latencies[b];
+    if (seen > 0 && static_cast<double>(seen) >= share * static_cast<double>(total))
+      return latency_of(b);
+  }
+  return 0;
+}
+
+TrafficCounters TrafficCounters::since(const TrafficCounters& before) const {
+  TrafficCounters out = *this;
+  out.requests -= before.requests;
+  out.bytes -= before.bytes;
+  out.slow_downs -= before.slow_downs;
+  out.faults -= before.faults;
+  out.retries -= before.retries;
+  out.seconds_to_first_byte -= before.seconds_to_first_byte;
+  out.seconds_of_bodies -= before.seconds_of_bodies;
+  for (size_t b = 0; b < latencies.size(); ++b) out.latencies[b] -= before.latencies[b];
+  return out;
 }
 
 TrafficCounters Dispatcher::counters() const {

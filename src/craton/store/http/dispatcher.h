@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -17,8 +18,20 @@ class Reactor;
 
 /// What the process has moved, since the dispatcher was made.
 struct TrafficCounters {
-  uint64_t requests = 0, bytes = 0, slow_downs = 0, faults = 0;
-  size_t limit = 0;  ///< requests that may be in flight now
+  uint64_t requests = 0, bytes = 0, slow_downs = 0, faults = 0, retries = 0;
+  size_t limit = 0;                  ///< requests that may be in flight now
+  double seconds_to_first_byte = 0;  ///< of all requests, from sent to the first byte
+  double seconds_of_bodies = 0;      ///< of all requests, from the first byte to the last
+  /// Requests by the time from their start to their last byte: bucket b holds those up to
+  /// latency_of(b) seconds.
+  std::array<uint64_t, 128> latencies{};
+
+  static double latency_of(size_t bucket);
+  /// The latency that a share of the requests did not exceed, up to the width of a bucket (15 %);
+  /// 0 without requests.
+  double latency_quantile(double share) const;
+  /// What was moved since `before`.
+  TrafficCounters since(const TrafficCounters& before) const;
 };
 
 /// All HTTP of the process: a few reactor threads, each with its own set of handles and
@@ -40,6 +53,7 @@ class Dispatcher {
   /// Ends a transfer soon, with kCancelled; `done` is called as ever.
   void cancel(Transfer& transfer);
   TrafficCounters counters() const;
+  void count_retry();
   pid_t owner() const { return owner_; }
 
  private:

@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "craton/testing/http_fault_server.h"
 
 namespace craton::store::http {
@@ -235,6 +238,65 @@ TEST(HttpFaults, AnEndlessHeaderIsRefused) {
   });
   HttpStore store(parse_url(server.url()), quick());
   EXPECT_THROW(store.get("k"), Error);
+}
+
+TEST(HttpStore, ManyReadsAreJoinedAndSurviveFaults) {
+  const std::string text = content();
+  int number = 0;
+  HttpFaultServer server([&](const HttpRequest& request) {
+    HttpAnswer answer;
+    answer.status = 404;
+    if (request.target == "/absent") return answer;
+    answer.status = 304;
+    if (request.headers.get("if-none-match") == "\"v1\"") return answer;
+    answer = serve_object(request, text);
+    if (number++ == 0) answer.cut_after = 100;
+    return answer;
+  });
+  HttpStore store(parse_url(server.url()), quick());
+  std::vector<ObjectRead> reads;
+  for (uint64_t i = 0; i < 50; ++i)
+    reads.push_back({.key = "a", .offset = i * 1000, .length = 1000});
+  reads.push_back({.key = "absent"});
+  reads.push_back({.key = "b", .unless_etag = "\"v1\""});
+  reads.push_back({.key = "b", .offset = 10, .length = 5, .etag = "\"v0\""});
+  reads.push_back({.key = "b", .length = 6, .from_end = true});
+  std::vector<std::string> got(reads.size());
+  store.read_many(reads, {.parallel = 8}, [&](size_t i, const ObjectFound& found) {
+    got[i] = found.state == ObjectFound::State::kRead
+                 ? text_of({found.bytes.begin(), found.bytes.end()})
+             : found.state == ObjectFound::State::kMissing   ? "missing"
+             : found.state == ObjectFound::State::kUnchanged ? "unchanged"
+                                                             : "changed";
+  });
+  for (size_t i = 0; i < 50; ++i) EXPECT_EQ(got[i], text.substr(i * 1000, 1000));
+  EXPECT_EQ(got[50], "missing");
+  EXPECT_EQ(got[51], "unchanged");
+  EXPECT_EQ(got[52], "changed");
+  EXPECT_EQ(got[53], text.substr(text.size() - 6));
+  EXPECT_LE(server.requests().size(), 6u);
+}
+
+TEST(HttpStore, RequestsOfManyReadsAreInFlightTogether) {
+  constexpr int kReads = 12;
+  std::atomic<int> asked{0};
+  HttpFaultServer server([&](const HttpRequest& request) {
+    ++asked;
+    return serve_object(request, "x" + request.target);
+  });
+  HttpStore store(parse_url(server.url()), quick());
+  std::vector<ObjectRead> reads;
+  for (int i = 0; i < kReads; ++i) reads.push_back({.key = std::to_string(i)});
+  bool first = true;
+  int seen = 0;
+  store.read_many(reads, {.parallel = kReads}, [&](size_t i, const ObjectFound& found) {
+    // While the first answer is looked at, the others come in all by themselves.
+    if (std::exchange(first, false))
+      while (asked < kReads) std::this_thread::yield();
+    EXPECT_EQ(text_of({found.bytes.begin(), found.bytes.end()}), "x/" + std::to_string(i));
+    ++seen;
+  });
+  EXPECT_EQ(seen, kReads);
 }
 
 TEST(HttpStore, ReadsAndRefusesToWriteOrList) {

@@ -7,6 +7,8 @@ namespace craton::store::http {
 namespace {
 
 constexpr size_t kParallelParts = 16;
+/// Buffers that a thread keeps between calls of `fetch_many`.
+constexpr uint64_t kKeptBufferBytes = 16 << 20;
 
 [[noreturn]] void past_end(const std::string& what, std::optional<uint64_t> size, uint64_t offset,
                            uint64_t length) {
@@ -104,6 +106,100 @@ std::optional<Bytes> RemoteStore::get_suffix(std::string_view key, uint64_t leng
   }
   buffer.resize(reader.received());
   return buffer;
+}
+
+/// One of the requests of `fetch_many` that are in flight.
+struct RemoteStore::Slot {
+  Bytes buffer;
+  std::optional<BodyReader> reader;
+  Call call;
+  std::string etag;
+};
+
+void RemoteStore::start(Slot& slot, const ObjectRead& read) {
+  slot.call = make_call("GET", read.key);
+  slot.call.also_answers.insert(slot.call.also_answers.end(), {404, 416});
+  slot.call.may_change = true;
+  if (!read.unless_etag.empty()) {
+    slot.call.request.headers.set("If-None-Match", read.unless_etag);
+    slot.call.also_answers.push_back(304);
+  }
+  if (read.is_whole()) {
+    slot.reader = BodyReader::whole(slot.buffer);
+  } else if (read.from_end) {
+    slot.reader = BodyReader::suffix(slot.buffer, read.length);
+  } else {
+    if (slot.buffer.size() < read.length) slot.buffer.resize(read.length);
+    slot.reader =
+        BodyReader::part(std::span(slot.buffer).first(read.length), read.offset, read.etag);
+  }
+  slot.call.reader = &*slot.reader;
+}
+
+ObjectFound RemoteStore::found(Slot& slot, const ObjectRead& read) {
+  using State = ObjectFound::State;
+  const int status = slot.call.response.status;
+  ObjectFound found;
+  if (slot.call.changed) {
+    found.state = State::kChanged;
+  } else if (status == 304 && !read.unless_etag.empty()) {
+    found.state = State::kUnchanged;
+    slot.etag = read.unless_etag;
+  } else if (status != 416 && !slot.call.past_end && is_missing(slot.call)) {
+    found.state = State::kMissing;
+  } else if (!slot.reader->complete() || status == 416) {
+    past_end(join_uri(uri(), read.key), slot.reader->total(), read.offset, read.length);
+  } else {
+    found.bytes = std::span(slot.buffer).first(slot.reader->received());
+    slot.etag = slot.reader->etag();
+    found.object_size = slot.reader->total().value_or(0);
+    if (!read.etag.empty() && slot.etag != read.etag) found.state = State::kChanged;
+  }
+  found.etag = slot.etag;
+  return found;
+}
+
+void RemoteStore::fetch_many(std::span<const ObjectRead> reads, size_t parallel,
+                             const ReadSink& sink) {
+  // Buffers only ever grow, and the next call of this thread finds them again: memory that the
+  // system has just mapped costs as much as copying into it.
+  thread_local std::vector<Bytes> kept;
+  std::vector<size_t> ordinary, odd;  // odd: empty ranges, and what a server could not answer
+  for (size_t i = 0; i < reads.size(); ++i) (reads[i].length > 0 ? ordinary : odd).push_back(i);
+  std::vector<Slot> slots(std::min(parallel, ordinary.size()));
+  for (Slot& slot : slots) {
+    if (kept.empty()) break;
+    slot.buffer = std::move(kept.back());
+    kept.pop_back();
+  }
+  const auto start_call = [&](size_t n, size_t slot) -> Call& {
+    slots[slot].etag.clear();
+    start(slots[slot], reads[ordinary[n]]);
+    return slots[slot].call;
+  };
+  const auto end_call = [&](size_t n, size_t slot) {
+    const size_t i = ordinary[n];
+    if (reads[i].from_end && slots[slot].call.response.status == 416) {
+      odd.push_back(i);
+    } else {
+      sink(i, found(slots[slot], reads[i]));
+    }
+  };
+  try {
+    client_.run_each(ordinary.size(), parallel, start_call, end_call);
+  } catch (Error& e) {
+    if (e.code() == ErrorCode::kPermission) add_hint(e);
+    throw;
+  }
+  uint64_t bytes = 0;
+  for (const Bytes& buffer : kept) bytes += buffer.size();
+  for (Slot& slot : slots) {
+    bytes += slot.buffer.size();
+    if (bytes <= kKeptBufferBytes) kept.push_back(std::move(slot.buffer));
+  }
+  for (const size_t i : odd)
+    ObjectStore::fetch_many(reads.subspan(i, 1), 1,
+                            [&](size_t, const ObjectFound& found) { sink(i, found); });
 }
 
 std::optional<ObjectInfo> RemoteStore::head(std::string_view key) {

@@ -22,6 +22,8 @@ class RemoteStore : public ObjectStore {
   RemoteStore(std::shared_ptr<Service> service, const Limits& limits)
       : client_(std::move(service), limits) {}
 
+  void fetch_many(std::span<const ObjectRead> reads, size_t parallel,
+                  const ReadSink& sink) override;
   /// A request for `key`; kInvalidArgument for what is no key.
   virtual Call make_call(std::string_view method, std::string_view key) const = 0;
   /// Explains a refusal to read.
@@ -32,7 +34,10 @@ class RemoteStore : public ObjectStore {
   Client client_;
 
  private:
+  struct Slot;
   void run(Call& call);
+  void start(Slot& slot, const ObjectRead& read);
+  ObjectFound found(Slot& slot, const ObjectRead& read);
   bool read(std::string_view key, BodyReader& reader);
   std::optional<Bytes> get_parts(std::string_view key, uint64_t offset, uint64_t length);
 };

@@ -43,6 +43,11 @@ std::shared_ptr<S3Store> S3Store::open(std::string_view uri) {
                                    http::limits_from(environment));
 }
 
+std::string S3Store::identity() const {
+  const Location location = service_->location();
+  return (location.endpoint_is_given ? location.endpoint.origin() + " " : std::string()) + uri_;
+}
+
 Call S3Store::make_call(std::string_view method, std::string_view key) const {
   if (key.empty()) fail(ErrorCode::kInvalidArgument, "an object key may not be empty");
   const std::string full = prefix_ + std::string(key);

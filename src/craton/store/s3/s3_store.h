@@ -25,6 +25,8 @@ class S3Store final : public http::RemoteStore {
   static std::shared_ptr<S3Store> open(std::string_view uri);
 
   std::string uri() const override { return uri_; }
+  /// With the endpoint, where one was given.
+  std::string identity() const override;
   std::vector<ObjectInfo> list(std::string_view prefix) override;
   std::vector<std::string> list_children(std::string_view folder) override;
   void put(std::string_view key, std::span<const std::byte> bytes) override;
