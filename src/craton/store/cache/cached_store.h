@@ -1,0 +1,90 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "craton/store/cache/node_cache.h"
+#include "craton/store/environment.h"
+#include "craton/store/object_store.h"
+
+namespace craton::store {
+
+/// What is kept of the chunks of a volume.
+enum class CacheForm {
+  kStored,   ///< the bytes of the store: least space, decoded by each reader
+  kDecoded,  ///< elements: read without decoding
+  kLz4,      ///< elements, shuffled and packed by LZ4: between the two
+};
+
+/// A cache, and how it is to be used. Without a cache: none.
+struct CachePolicy {
+  std::shared_ptr<NodeCache> cache;
+  CacheForm form = CacheForm::kStored;
+};
+
+/// Reads another store through a cache. An entry stands for (store, key, range, form) and carries
+/// the ETag and size of the object that it came from. It is used without asking when some process
+/// of the node has compared it with its object since NodeCacheOptions::trusted_since; else the
+/// object is asked for unless it still has this ETag, and so a changed object is read anew. Objects
+/// without an ETag are not kept. What several processes want at once is fetched by one of them.
+///
+/// Writing, listing and `head` go to the store. Thread-safe.
+class CachedStore final : public ObjectStore {
+ public:
+  CachedStore(std::shared_ptr<ObjectStore> base, CachePolicy policy);
+
+  std::string uri() const override { return base_->uri(); }
+  std::string identity() const override { return identity_; }
+  std::optional<Bytes> get(std::string_view key) override;
+  std::optional<Bytes> get_range(std::string_view key, uint64_t offset, uint64_t length) override;
+  std::optional<Bytes> get_suffix(std::string_view key, uint64_t length) override;
+  std::optional<ObjectInfo> head(std::string_view key) override { return base_->head(key); }
+  void read_many(std::span<const ObjectRead> reads, const ReadLimits& limits,
+                 const ReadSink& sink) override;
+  std::string kept_form() const override;
+  std::vector<ObjectInfo> list(std::string_view prefix) override { return base_->list(prefix); }
+  std::vector<std::string> list_children(std::string_view folder) override {
+    return base_->list_children(folder);
+  }
+  void put(std::string_view key, std::span<const std::byte> bytes) override {
+    base_->put(key, bytes);
+  }
+  bool put_if_absent(std::string_view key, std::span<const std::byte> bytes) override {
+    return base_->put_if_absent(key, bytes);
+  }
+  std::unique_ptr<Upload> start_upload(std::string_view key) override {
+    return base_->start_upload(key);
+  }
+  void remove(std::string_view key) override { base_->remove(key); }
+
+ private:
+  struct Miss;
+  std::string entry_key(const ObjectRead& read) const;
+  std::optional<Bytes> read_one(ObjectRead read);
+  /// Serves the read from the cache if that can be done without asking the store; the entry, if
+  /// there is one that has to be compared first.
+  bool serve(size_t index, const ObjectRead& read, const ReadSink& sink,
+             std::shared_ptr<NodeCache::Entry>& stale);
+  void fetch(std::span<const ObjectRead> reads, std::vector<Miss>& misses, const ReadLimits& limits,
+             const ReadSink& sink);
+
+  std::shared_ptr<ObjectStore> base_;
+  std::shared_ptr<NodeCache> cache_;
+  CacheForm form_;
+  std::string identity_;
+};
+
+/// The folder for caches of this user: CRATON_CACHE_DIR, else craton below XDG_CACHE_HOME, else
+/// ~/.cache/craton, else craton-cache-UID in the temporary folder.
+std::filesystem::path default_cache_folder(const Environment& environment);
+
+/// The most bytes of `wanted` that a cache in `folder` should take: at most half of what is free
+/// there and already its own.
+uint64_t affordable_cache_bytes(const std::filesystem::path& folder, uint64_t wanted);
+
+/// `open_store`, through the policy's cache where it has one.
+std::shared_ptr<ObjectStore> open_store(std::string_view uri, const CachePolicy& policy);
+
+}  // namespace craton::store
