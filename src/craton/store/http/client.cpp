@@ -260,6 +260,9 @@ class Client::Batch {
       outcome.fault = Fault::kCut;
     // If-Match of a resumed read fails: another object lies there now.
     if (outcome.fault == Fault::kNone && outcome.status == 412) outcome.fault = Fault::kChanged;
+    // The rest of a half-read object lies past its end: the first answer announced too much.
+    if (outcome.fault == Fault::kNone && outcome.status == 416 && reader->received() > 0)
+      outcome.fault = Fault::kWrongAnswer;
     outcome.progressed = reader->received() > state.received_before;
     if (outcome.fault == Fault::kChanged || outcome.fault == Fault::kWrongAnswer) {
       outcome.progressed = false;
