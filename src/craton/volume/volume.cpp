@@ -27,6 +27,15 @@ std::vector<double> NamedArray::numbers() const {
   return out;
 }
 
+void Volume::read_chunks(std::span<const std::vector<int64_t>> chunks,
+                         std::span<const std::span<float>> targets, const store::ReadLimits&,
+                         const std::function<void(size_t i)>& done) const {
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    read_chunk(chunks[i], targets[i]);
+    done(i);
+  }
+}
+
 void Volume::read_raw(std::span<const int64_t>, std::span<const int64_t>,
                       std::span<std::byte>) const {
   fail(ErrorCode::kUnsupported, "{} gives its samples only as float", info().uri);

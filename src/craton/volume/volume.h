@@ -2,12 +2,16 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "craton/store/cache/cached_store.h"
+#include "craton/store/object_store.h"
 
 namespace craton::volume {
 
@@ -83,6 +87,14 @@ class Volume {
   /// padding past the edge is 0).
   virtual void read_chunk(std::span<const int64_t> chunk, std::span<float> out) const = 0;
 
+  /// As `read_chunk` for many by one plan (zarr/array.h): requests are in flight together, and
+  /// `done(i)` is called on this thread as soon as targets[i] is filled, in any order. The first
+  /// failure ends it.
+  virtual void read_chunks(std::span<const std::vector<int64_t>> chunks,
+                           std::span<const std::span<float>> targets,
+                           const store::ReadLimits& limits,
+                           const std::function<void(size_t i)>& done) const;
+
   /// One byte per trace (all axes but the last, C order): 1 = live.
   virtual const std::vector<uint8_t>& live() const = 0;
 
@@ -101,8 +113,13 @@ class Volume {
 };
 
 /// Opens an MDIO v0/v1 or Zarr v2/v3 store; `variable` picks another array than the default one.
-/// kNotFound, kCorrupt or kUnsupported name what is wrong.
-std::shared_ptr<const Volume> open_volume(std::string_view uri, std::string_view variable = "");
+/// With a cache, all that is read goes through it. kNotFound, kCorrupt or kUnsupported name what is
+/// wrong.
+std::shared_ptr<const Volume> open_volume(std::string_view uri, std::string_view variable = "",
+                                          const store::CachePolicy& cache = {});
+/// The same in a store that is open.
+std::shared_ptr<const Volume> open_volume(std::shared_ptr<store::ObjectStore> store,
+                                          std::string_view variable = "");
 
 struct VolumeSpec {
   std::string name;  ///< MDIO template, e.g. "PostStack3DTime"

@@ -104,15 +104,32 @@ void ArrayVolume::read_raw(std::span<const int64_t> origin, std::span<const int6
 }
 
 void ArrayVolume::read_chunk(std::span<const int64_t> chunk, std::span<float> out) const {
+  const std::vector<int64_t> one(chunk.begin(), chunk.end());
+  read_chunks({&one, 1}, {&out, 1}, {}, [](size_t) {});
+}
+
+void ArrayVolume::read_chunks(std::span<const std::vector<int64_t>> chunks,
+                              std::span<const std::span<float>> targets,
+                              const store::ReadLimits& limits,
+                              const std::function<void(size_t i)>& done) const {
+  zarr::Bytes elements(is_float_ ? 0 : parts_.samples->chunk_bytes());
+  const auto place = [&](size_t i, const zarr::Array::Decode& decode) {
+    if (is_float_) {
+      decode(std::as_writable_bytes(targets[i]));
+    } else {
+      decode(elements);
+      zarr::convert(elements, parts_.samples->metadata().type, targets[i]);
+    }
+    finish_chunk(chunks[i], targets[i]);
+    done(i);
+  };
+  parts_.samples->read_chunks(chunks, limits, place);
+}
+
+/// Zeros what is dead or lies past the edge.
+void ArrayVolume::finish_chunk(std::span<const int64_t> chunk, std::span<float> out) const {
   const auto& chunk_shape = parts_.info.chunk_shape;
   const size_t rank = chunk_shape.size();
-  if (is_float_) {
-    parts_.samples->read_chunk(chunk, std::as_writable_bytes(out));
-  } else {
-    zarr::Bytes elements(parts_.samples->chunk_bytes());
-    parts_.samples->read_chunk(chunk, elements);
-    zarr::convert(elements, parts_.samples->metadata().type, out);
-  }
   bool inside = true;
   std::vector<int64_t> begin(rank);
   for (size_t i = 0; i < rank; ++i) {

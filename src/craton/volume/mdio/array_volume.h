@@ -30,6 +30,9 @@ class ArrayVolume final : public Volume {
   void read(std::span<const int64_t> origin, std::span<const int64_t> shape,
             std::span<float> out) const override;
   void read_chunk(std::span<const int64_t> chunk, std::span<float> out) const override;
+  void read_chunks(std::span<const std::vector<int64_t>> chunks,
+                   std::span<const std::span<float>> targets, const store::ReadLimits& limits,
+                   const std::function<void(size_t i)>& done) const override;
   const std::vector<uint8_t>& live() const override { return parts_.live; }
   void read_raw(std::span<const int64_t> origin, std::span<const int64_t> shape,
                 std::span<std::byte> out) const override;
@@ -40,6 +43,7 @@ class ArrayVolume final : public Volume {
   std::optional<NamedArray> read_array(std::string_view name) const override;
 
  private:
+  void finish_chunk(std::span<const int64_t> chunk, std::span<float> out) const;
   void clear_dead(std::span<const int64_t> origin, std::span<const int64_t> shape,
                   std::span<std::byte> out, size_t trace_bytes) const;
 

@@ -217,8 +217,10 @@ std::shared_ptr<const Volume> open_plain(const zarr::Hierarchy& hierarchy,
 
 namespace {
 
-std::shared_ptr<const Volume> open_any(std::string_view uri, std::string_view variable) {
-  const zarr::Hierarchy hierarchy(store::open_store(uri));
+std::shared_ptr<const Volume> open_any(std::shared_ptr<store::ObjectStore> store,
+                                       std::string_view variable) {
+  const std::string uri = store->uri();
+  const zarr::Hierarchy hierarchy(std::move(store));
   if (hierarchy.format() == 0)
     fail(ErrorCode::kNotFound,
          "there is no volume at {}: found none of zarr.json, .zmetadata, .zgroup, .zarray", uri);
@@ -231,7 +233,18 @@ std::shared_ptr<const Volume> open_any(std::string_view uri, std::string_view va
 
 }  // namespace mdio
 
-std::shared_ptr<const Volume> open_volume(std::string_view uri, std::string_view variable) {
+std::shared_ptr<const Volume> open_volume(std::shared_ptr<store::ObjectStore> store,
+                                          std::string_view variable) {
+  const std::string uri = store->uri();
+  try {
+    return mdio::open_any(std::move(store), variable);
+  } catch (const nlohmann::json::exception& e) {
+    fail(ErrorCode::kCorrupt, "{}: metadata with an entry of the wrong kind: {}", uri, e.what());
+  }
+}
+
+std::shared_ptr<const Volume> open_volume(std::string_view uri, std::string_view variable,
+                                          const store::CachePolicy& cache) {
   const std::string path(uri.starts_with("file://") ? uri.substr(7) : uri);
   std::error_code ignored;
   if (path.find("://") == path.npos) {
@@ -242,11 +255,7 @@ std::shared_ptr<const Volume> open_volume(std::string_view uri, std::string_view
     if (!std::filesystem::exists(path, ignored))
       fail(ErrorCode::kNotFound, "there is no volume at {}", path);
   }
-  try {
-    return mdio::open_any(uri, variable);
-  } catch (const nlohmann::json::exception& e) {
-    fail(ErrorCode::kCorrupt, "{}: metadata with an entry of the wrong kind: {}", uri, e.what());
-  }
+  return open_volume(store::open_store(uri, cache), variable);
 }
 
 }  // namespace craton::volume

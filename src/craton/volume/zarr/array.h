@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +37,14 @@ class Array {
   /// is absent: `out` is fill.
   bool read_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const;
 
+  /// Puts a chunk's elements where they belong; false when it is absent: they are fill.
+  using Decode = std::function<bool(std::span<std::byte> out)>;
+  /// Many chunks by one plan: indexes of shards are read once, neighbours come in one request,
+  /// requests are in flight together. `place(i, decode)` is called once for each on this thread, as
+  /// its bytes arrive, and calls `decode` once with chunk_bytes().
+  void read_chunks(std::span<const std::vector<int64_t>> chunks, const store::ReadLimits& limits,
+                   const std::function<void(size_t i, const Decode& decode)>& place) const;
+
   /// Fills `out` with the block; kOutOfRange when it leaves the array. Decodes in place where a
   /// chunk's layout is the block's.
   void read(std::span<const int64_t> origin, std::span<const int64_t> shape,
@@ -48,20 +58,25 @@ class Array {
   std::string object_key(std::span<const int64_t> object) const;
 
  private:
-  std::shared_ptr<const ShardIndex> shard_index(std::span<const int64_t> shard) const;
+  /// A shard's index, and the version of the shard that it belongs to.
+  struct KnownShard {
+    std::shared_ptr<const ShardIndex> index;  ///< null: there is no such shard
+    std::string etag;
+  };
   /// Which shard an inner chunk lies in, and its number there.
   struct InnerPlace {
     std::vector<int64_t> shard;
     size_t number = 0;
   };
   class Block;
+  class Reading;
   InnerPlace inner_place(std::span<const int64_t> chunk) const;
-  Bytes shard_range(const std::string& key, uint64_t offset, uint64_t length) const;
-  void decode_inner(const std::string& key, uint64_t offset, std::span<const std::byte> encoded,
-                    std::span<std::byte> out) const;
-  void read_from_shard(const std::vector<int64_t>& shard,
-                       const std::vector<std::vector<int64_t>>& chunks, Block& block) const;
-  bool read_inner_chunk(std::span<const int64_t> chunk, std::span<std::byte> out) const;
+  void check_index(std::span<const int64_t> chunk) const;
+  std::shared_ptr<const ShardIndex> decode_index(std::span<const std::byte> encoded) const;
+  /// Reads the indexes of these shards that are not known yet.
+  std::map<std::string, KnownShard> known_shards(const std::set<std::string>& keys,
+                                                 const store::ReadLimits& limits) const;
+  void forget_shard(const std::string& key) const;
 
   std::shared_ptr<store::ObjectStore> store_;
   std::string path_;
@@ -69,10 +84,12 @@ class Array {
   std::vector<int64_t> grid_;
   size_t chunk_bytes_ = 0;
 
+  std::string form_;  ///< what a cache keeps of the chunks, see ObjectRead::form
+
   /// Indexes of shards that were read, dropped all at once when they exceed their bound.
   struct IndexCache {
     std::mutex mutex;
-    std::unordered_map<std::string, std::shared_ptr<const ShardIndex>> indexes;
+    std::unordered_map<std::string, KnownShard> shards;
     size_t entries = 0;
   };
   std::unique_ptr<IndexCache> cache_;
