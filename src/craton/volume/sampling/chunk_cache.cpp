@@ -1,5 +1,8 @@
 #include "craton/volume/sampling/chunk_cache.h"
 
+#include <chrono>
+#include <exception>
+
 #include "craton/base/check.h"
 
 namespace craton::volume {
@@ -37,16 +40,41 @@ void ChunkCache::erase(Entry& entry) {
   count_.subtract(bytes);
 }
 
-ChunkCache::Pin ChunkCache::get(const Volume& volume, int32_t number,
-                                std::span<const int64_t> chunk) {
-  const VolumeInfo& info = volume.info();
+ChunkCache::Key ChunkCache::key_of(const VolumeInfo& info, int32_t number,
+                                   std::span<const int64_t> chunk) {
   Key key{number, 0};
-  size_t elements = 1;
   for (size_t d = 0; d < chunk.size(); ++d) {
     const int64_t size = info.chunk_shape[d];
     key.chunk = key.chunk * ((info.axes[d].size() + size - 1) / size) + chunk[d];
-    elements *= static_cast<size_t>(size);
   }
+  return key;
+}
+
+/// With the lock held, and room.
+ChunkCache::Entry& ChunkCache::add(const Key& key, size_t elements) {
+  auto owned = std::make_unique<Entry>();
+  Entry& entry = *owned;
+  entry.key = key;
+  entry.elements = elements;
+  entry.pins = 1;
+  entries_.emplace(key, std::move(owned));
+  bytes_ += elements * sizeof(float);
+  count_.add(elements * sizeof(float));
+  return entry;
+}
+
+/// With the lock held.
+void ChunkCache::loaded(Entry& entry) {
+  ++fetched_;
+  entry.loading = false;
+  changed_.notify_all();
+}
+
+ChunkCache::Pin ChunkCache::get(const Volume& volume, int32_t number,
+                                std::span<const int64_t> chunk) {
+  const Key key = key_of(volume.info(), number, chunk);
+  size_t elements = 1;
+  for (const int64_t n : volume.info().chunk_shape) elements *= static_cast<size_t>(n);
   const uint64_t bytes = elements * sizeof(float);
   CRATON_CHECK(bytes <= capacity_);
   std::unique_lock lock(mutex_);
@@ -63,16 +91,12 @@ ChunkCache::Pin ChunkCache::get(const Volume& volume, int32_t number,
       return Pin(*this, entry);
     }
     if (make_room(bytes)) break;
+    const auto since = std::chrono::steady_clock::now();
     changed_.wait(lock);
+    const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - since;
+    roomless_ns_ += waited.count();
   }
-  auto owned = std::make_unique<Entry>();
-  Entry& entry = *owned;
-  entry.key = key;
-  entry.elements = elements;
-  entry.pins = 1;
-  entries_.emplace(key, std::move(owned));
-  bytes_ += bytes;
-  count_.add(bytes);
+  Entry& entry = add(key, elements);
   lock.unlock();
   try {
     entry.samples = std::make_unique_for_overwrite<float[]>(elements);
@@ -85,10 +109,52 @@ ChunkCache::Pin ChunkCache::get(const Volume& volume, int32_t number,
     throw;
   }
   lock.lock();
-  ++fetched_;
-  entry.loading = false;
-  changed_.notify_all();
+  loaded(entry);
   return Pin(*this, entry);
+}
+
+void ChunkCache::load(const Volume& volume, int32_t number,
+                      std::span<const std::vector<int64_t>> chunks,
+                      const store::ReadLimits& limits) {
+  size_t elements = 1;
+  for (const int64_t n : volume.info().chunk_shape) elements *= static_cast<size_t>(n);
+  std::vector<Entry*> entries;
+  std::vector<std::vector<int64_t>> absent;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& chunk : chunks) {
+      const auto found = entries_.find(key_of(volume.info(), number, chunk));
+      if (found == entries_.end() || found->second->loading || found->second->pins > 0) continue;
+      idle_.splice(idle_.end(), idle_, found->second->place);
+    }
+    for (const auto& chunk : chunks) {
+      const Key key = key_of(volume.info(), number, chunk);
+      if (entries_.contains(key)) continue;
+      if (!make_room(elements * sizeof(float))) break;
+      entries.push_back(&add(key, elements));
+      absent.push_back(chunk);
+    }
+  }
+  if (absent.empty()) return;
+  try {
+    std::vector<std::span<float>> targets;
+    for (Entry* entry : entries) {
+      entry->samples = std::make_unique_for_overwrite<float[]>(elements);
+      targets.emplace_back(entry->samples.get(), elements);
+    }
+    volume.read_chunks(absent, targets, limits, [&](size_t i) {
+      {
+        const std::lock_guard lock(mutex_);
+        loaded(*entries[i]);
+      }
+      unpin(*std::exchange(entries[i], nullptr));
+    });
+  } catch (const std::exception&) {
+    const std::lock_guard lock(mutex_);
+    for (Entry* entry : entries)
+      if (entry != nullptr) erase(*entry);
+    changed_.notify_all();
+  }
 }
 
 void ChunkCache::unpin(Entry& entry) {

@@ -61,8 +61,17 @@ class ChunkCache {
   /// what Volume::read_chunk throws.
   Pin get(const Volume& volume, int32_t number, std::span<const int64_t> chunk);
 
+  /// Reads those of these chunks that are neither there nor being read, as far as there is room
+  /// beside chunks that are in use, by one plan on this thread; the ones that are there count as
+  /// just used. Chunks become available one by one. Never waits for room. What cannot be read is
+  /// left to `get`, which tells why.
+  void load(const Volume& volume, int32_t number, std::span<const std::vector<int64_t>> chunks,
+            const store::ReadLimits& limits);
+
   int64_t fetched() const { return fetched_; }
   int64_t hits() const { return hits_; }
+  /// Of all threads that found everything in use.
+  double seconds_without_room() const { return 1e-9 * static_cast<double>(roomless_ns_.load()); }
 
  private:
   struct Key {
@@ -78,6 +87,9 @@ class ChunkCache {
     bool loading = true;
     std::list<Entry*>::iterator place;  // in idle_, when pins == 0
   };
+  static Key key_of(const VolumeInfo& info, int32_t number, std::span<const int64_t> chunk);
+  Entry& add(const Key& key, size_t elements);
+  void loaded(Entry& entry);
   void unpin(Entry& entry);
   bool make_room(uint64_t bytes);
   void erase(Entry& entry);
@@ -89,7 +101,7 @@ class ChunkCache {
   std::map<Key, std::unique_ptr<Entry>> entries_;
   std::list<Entry*> idle_;  // unpinned, the oldest first
   uint64_t bytes_ = 0;
-  std::atomic<int64_t> fetched_{0}, hits_{0};
+  std::atomic<int64_t> fetched_{0}, hits_{0}, roomless_ns_{0};
 };
 
 }  // namespace craton::volume

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -22,34 +24,51 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How the budget is divided: so many windows at a time, the rest for chunks.
+constexpr uint64_t kMostFlightBytes = 32 << 20;
+constexpr size_t kMostRequests = 64;
+
+// How the budget is divided: so many windows at a time, so many bytes that a thread has in flight
+// before they are decoded, the rest for chunks.
 struct Division {
   size_t windows = 0;
-  uint64_t chunk_bytes = 0;
+  uint64_t chunk_bytes = 0, flight_bytes = 0;
 };
 
-Division divide(const WindowSampler& sampler, const LoaderSettings& settings) {
+// Bytes of the largest chunk of all volumes.
+uint64_t largest_chunk(const WindowSampler& sampler) {
   uint64_t chunk = 0;
   for (int32_t v = 0; v < sampler.volume_count(); ++v) {
     uint64_t bytes = sizeof(float);
     for (const int64_t n : sampler.volume(v).info().chunk_shape) bytes *= static_cast<uint64_t>(n);
     chunk = std::max(chunk, bytes);
   }
+  return chunk;
+}
+
+Division divide(const WindowSampler& sampler, const LoaderSettings& settings) {
+  const uint64_t chunk = largest_chunk(sampler);
   const uint64_t window = static_cast<uint64_t>(sampler.largest_window()) * sizeof(float);
-  const uint64_t threads = settings.threads;
-  const uint64_t least = (threads + 1) * chunk + threads * window;
-  if (settings.budget_bytes < least) {
+  const uint64_t threads = settings.threads, budget = settings.budget_bytes;
+  const uint64_t least = (threads + 1) * chunk + threads * (chunk + window);
+  if (budget < least) {
     fail(ErrorCode::kInvalidArgument,
-         "a loader budget of {} cannot hold a chunk of {} and a window of {} for each of {} "
+         "a loader budget of {} cannot hold two chunks of {} and a window of {} for each of {} "
          "threads; give it at least {} or take fewer threads",
-         format_bytes(static_cast<double>(settings.budget_bytes)),
-         format_bytes(static_cast<double>(chunk)), format_bytes(static_cast<double>(window)),
-         threads, format_bytes(static_cast<double>(least)));
+         format_bytes(static_cast<double>(budget)), format_bytes(static_cast<double>(chunk)),
+         format_bytes(static_cast<double>(window)), threads,
+         format_bytes(static_cast<double>(least)));
   }
-  const uint64_t room = settings.budget_bytes - (threads + 1) * chunk;
-  const uint64_t windows = std::clamp<uint64_t>(settings.budget_bytes / 4 / window, threads,
-                                                std::max(threads, room / window));
-  return {static_cast<size_t>(windows), settings.budget_bytes - windows * window};
+  Division division;
+  division.flight_bytes = std::max(chunk, std::min(kMostFlightBytes, budget / 16 / (threads + 1)));
+  // Callers of take that find nothing prepared fly as well; with a tight budget, one chunk at a
+  // time.
+  const uint64_t fliers = division.flight_bytes > chunk ? threads + 1 : threads;
+  const uint64_t flying = fliers * division.flight_bytes;
+  const uint64_t room = budget - (threads + 1) * chunk - flying;
+  division.windows = static_cast<size_t>(
+      std::clamp<uint64_t>(budget / 4 / window, threads, std::max(threads, room / window)));
+  division.chunk_bytes = budget - flying - division.windows * window;
+  return division;
 }
 
 struct Slot {
@@ -65,7 +84,9 @@ struct Slot {
 struct WindowLoader::State {
   State(std::shared_ptr<const WindowSampler> s, const LoaderSettings& settings)
       : sampler(std::move(s)),
+        thread_count(settings.threads),
         division(divide(*sampler, settings)),
+        limits{.parallel = kMostRequests, .bytes = division.flight_bytes},
         window_bytes(static_cast<uint64_t>(sampler->largest_window()) * sizeof(float)),
         cache(division.chunk_bytes, bytes) {}
 
@@ -73,7 +94,7 @@ struct WindowLoader::State {
   void make(const WindowSpec& spec, std::span<float> out) {
     CRATON_CHECK(out.size() == static_cast<size_t>(spec.elements()));
     assemble_window(spec, sampler->volume(spec.volume), sampler->normalisation(spec.volume), cache,
-                    out);
+                    out, limits);
   }
   // With the lock held.
   void drop(int64_t sample_number) {
@@ -81,17 +102,31 @@ struct WindowLoader::State {
     bytes.subtract(window_bytes);
     work_changed.notify_all();
   }
+  uint64_t ahead_limit() const { return division.chunk_bytes / 2; }
+  bool can_fetch() const {
+    return planned.size() < future.size() &&
+           (planned.empty() || planned_bytes <= ahead_limit() / 2);
+  }
+  bool can_assemble() const { return !future.empty() && slots.size() < division.windows; }
+  void forget_future(size_t index);
+  void fetch(std::unique_lock<std::mutex>& lock);
+  void assemble(std::unique_lock<std::mutex>& lock);
+
   void take(int64_t sample_number, std::span<float> out);
   void late(Clock::time_point since);
 
   std::shared_ptr<const WindowSampler> sampler;
-  Division division;
+  const size_t thread_count;
+  const Division division;
+  const store::ReadLimits limits;
   uint64_t window_bytes;
   ByteCount bytes;
   ChunkCache cache;
   std::mutex mutex;
   std::condition_variable work_changed, ready_changed;
-  std::deque<int64_t> future;               // not begun
+  std::deque<int64_t> future;    // not begun
+  std::deque<uint64_t> planned;  // bytes of chunks that the first of these touch; being fetched
+  uint64_t planned_bytes = 0;    // their sum
   std::unordered_map<int64_t, Slot> slots;  // begun or finished; at most division.windows
   bool stop = false;
   double seconds_waited = 0;
@@ -99,36 +134,76 @@ struct WindowLoader::State {
   std::vector<std::thread> threads;
 };
 
-// A prefetch thread: the next sample of the future whenever a window's room is free.
+// With the lock held.
+void WindowLoader::State::forget_future(size_t index) {
+  future.erase(future.begin() + static_cast<ptrdiff_t>(index));
+  work_changed.notify_all();
+  if (index >= planned.size()) return;
+  planned_bytes -= planned[index];
+  planned.erase(planned.begin() + static_cast<ptrdiff_t>(index));
+}
+
+// A prefetch thread: chunks of windows that come later are fetched first, since that takes longest;
+// otherwise the next window of the future is assembled whenever there is room for it.
 void WindowLoader::State::work() {
   std::unique_lock lock(mutex);
   for (;;) {
-    work_changed.wait(lock,
-                      [&] { return stop || (!future.empty() && slots.size() < division.windows); });
+    work_changed.wait(lock, [&] { return stop || can_fetch() || can_assemble(); });
     if (stop) return;
-    const int64_t number = future.front();
-    future.pop_front();
-    const auto [place, fresh] = slots.try_emplace(number);
-    if (!fresh) continue;
-    bytes.add(window_bytes);
-    lock.unlock();
-    std::vector<float> samples;
-    std::exception_ptr error;
-    try {
-      const WindowSpec spec = sampler->locate(number);
-      samples.resize(static_cast<size_t>(spec.elements()));
-      make(spec, samples);
-    } catch (...) {
-      error = std::current_exception();
+    if (can_fetch()) {
+      fetch(lock);
+    } else {
+      assemble(lock);
     }
-    lock.lock();
-    Slot& slot = slots.at(number);
-    slot.samples = std::move(samples);
-    slot.error = error;
-    slot.stage = Slot::Stage::kReady;
-    if (!slot.wanted) drop(number);
-    ready_changed.notify_all();
   }
+}
+
+// The chunks of the next windows that nobody has planned yet, as one plan per volume. The windows
+// that are planned and not begun touch at most half of what the cache can hold, so that what one
+// thread fetches does not drive out what another one has fetched and nobody has used.
+void WindowLoader::State::fetch(std::unique_lock<std::mutex>& lock) {
+  const uint64_t most = std::max<uint64_t>(1, ahead_limit() / 2 / thread_count);
+  std::map<int32_t, std::vector<std::vector<int64_t>>> wanted;
+  for (uint64_t batch = 0; planned.size() < future.size();) {
+    const WindowSpec spec = sampler->locate(future[planned.size()]);
+    const VolumeInfo& info = sampler->volume(spec.volume).info();
+    auto chunks = chunks_of(spec, info);
+    uint64_t cost = chunks.size() * sizeof(float);
+    for (const int64_t n : info.chunk_shape) cost *= static_cast<uint64_t>(n);
+    if (batch > 0 && (batch + cost > most || planned_bytes + cost > ahead_limit())) break;
+    batch += cost;
+    planned.push_back(cost);
+    planned_bytes += cost;
+    std::ranges::move(chunks, std::back_inserter(wanted[spec.volume]));
+  }
+  lock.unlock();
+  for (const auto& [number, chunks] : wanted)
+    cache.load(sampler->volume(number), number, chunks, limits);
+  lock.lock();
+}
+
+void WindowLoader::State::assemble(std::unique_lock<std::mutex>& lock) {
+  const int64_t number = future.front();
+  forget_future(0);
+  if (!slots.try_emplace(number).second) return;
+  bytes.add(window_bytes);
+  lock.unlock();
+  std::vector<float> samples;
+  std::exception_ptr error;
+  try {
+    const WindowSpec spec = sampler->locate(number);
+    samples.resize(static_cast<size_t>(spec.elements()));
+    make(spec, samples);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  Slot& slot = slots.at(number);
+  slot.samples = std::move(samples);
+  slot.error = error;
+  slot.stage = Slot::Stage::kReady;
+  if (!slot.wanted) drop(number);
+  ready_changed.notify_all();
 }
 
 void WindowLoader::State::late(Clock::time_point since) {
@@ -149,7 +224,7 @@ void WindowLoader::State::take(int64_t number, std::span<float> out) {
   }
   if (found == slots.end()) {
     const auto queued = std::find(future.begin(), future.end(), number);
-    if (queued != future.end()) future.erase(queued);
+    if (queued != future.end()) forget_future(static_cast<size_t>(queued - future.begin()));
     lock.unlock();
     make(sampler->locate(number), out);
     lock.lock();
@@ -208,6 +283,8 @@ void WindowLoader::expect(const std::vector<int64_t>& sample_numbers) {
   }
   for (const int64_t number : gone) s.drop(number);
   s.future.clear();
+  s.planned.clear();
+  s.planned_bytes = 0;
   for (const int64_t number : sample_numbers) {
     CRATON_CHECK(number >= 0);
     if (!s.slots.contains(number)) s.future.push_back(number);
@@ -237,6 +314,7 @@ LoaderMetrics WindowLoader::metrics() const {
     m.windows_finished += slot.stage == Slot::Stage::kReady;
   m.chunks_fetched = state_->cache.fetched();
   m.chunk_hits = state_->cache.hits();
+  m.seconds_without_room = state_->cache.seconds_without_room();
   m.bytes_held = state_->bytes.held();
   m.peak_bytes = state_->bytes.peak();
   return m;

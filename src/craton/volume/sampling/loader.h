@@ -11,7 +11,7 @@ namespace craton::volume {
 
 struct LoaderSettings {
   size_t threads = 1;                   ///< that fetch, decode and assemble beside the caller
-  uint64_t budget_bytes = 1024u << 20;  ///< decoded chunks and finished windows together
+  uint64_t budget_bytes = 1024u << 20;  ///< chunks, encoded and decoded, and finished windows
 };
 
 struct LoaderMetrics {
@@ -21,19 +21,21 @@ struct LoaderMetrics {
   int64_t windows_late = 0;      ///< waited for, or assembled by the caller
   int64_t windows_finished = 0;  ///< ready to be taken now
   int64_t chunks_fetched = 0;
-  int64_t chunk_hits = 0;  ///< chunks found in the cache
+  int64_t chunk_hits = 0;           ///< chunks found in the cache
+  double seconds_without_room = 0;  ///< threads waited for room for a chunk
   uint64_t bytes_held = 0;
   uint64_t peak_bytes = 0;  ///< never over the budget
 };
 
 /// Turns the sampler's windows into normalised, augmented floats, ahead of time. The bits of a
-/// window depend on the sampler and its number alone. All calls are thread-safe. Holds decoded
-/// chunks (least recently used ones go first) and finished windows within the budget. A read error
-/// is thrown by the `take` of the window that needs it, and again by the next one: nothing is
-/// skipped.
+/// window depend on the sampler and its number alone. Chunks of the windows to come are fetched
+/// many at a time, as far ahead as half of the chunks' room. All calls are thread-safe. Holds
+/// decoded chunks (least recently used ones go first) and finished windows within the budget. A
+/// read error is thrown by the `take` of the window that needs it, and again by the next one:
+/// nothing is skipped.
 class WindowLoader {
  public:
-  /// Error when the budget cannot hold a chunk and a window per thread.
+  /// Error when the budget cannot hold two chunks and a window per thread.
   WindowLoader(std::shared_ptr<const WindowSampler> sampler, LoaderSettings settings);
   /// Stops the threads; waits for reads in progress.
   ~WindowLoader();

@@ -42,25 +42,17 @@ void copy_part(std::span<const float> chunk, const Three& chunk_shape, const Thr
 }
 
 void copy_window(const WindowSpec& spec, const Volume& volume, ChunkCache& cache,
-                 std::span<float> out) {
+                 const store::ReadLimits& limits, std::span<float> out) {
   const VolumeInfo& info = volume.info();
-  const size_t rank = spec.origin.size();
   const Three origin = three(spec.origin, 0), shape = three(spec.shape, 1);
   const Three chunk_shape = three(info.chunk_shape, 1);
-  Three first, last;
-  for (size_t d = 0; d < 3; ++d) {
-    first[d] = origin[d] / chunk_shape[d];
-    last[d] = (origin[d] + shape[d] - 1) / chunk_shape[d];
-  }
-  for (int64_t a = first[0]; a <= last[0]; ++a) {
-    for (int64_t b = first[1]; b <= last[1]; ++b) {
-      for (int64_t c = first[2]; c <= last[2]; ++c) {
-        const Three index = {a, b, c};
-        const auto pin = cache.get(volume, spec.volume, std::span(index).last(rank));
-        const Three chunk_origin = {a * chunk_shape[0], b * chunk_shape[1], c * chunk_shape[2]};
-        copy_part(pin.samples(), chunk_shape, chunk_origin, origin, shape, out);
-      }
-    }
+  const auto chunks = chunks_of(spec, info);
+  if (chunks.size() > 1) cache.load(volume, spec.volume, chunks, limits);
+  for (const auto& chunk : chunks) {
+    const auto pin = cache.get(volume, spec.volume, chunk);
+    Three chunk_origin = three(chunk, 0);
+    for (size_t d = 0; d < 3; ++d) chunk_origin[d] *= chunk_shape[d];
+    copy_part(pin.samples(), chunk_shape, chunk_origin, origin, shape, out);
   }
 }
 
@@ -97,11 +89,32 @@ void flip(std::span<float> out, int64_t rows, int64_t traces, int64_t samples, b
 
 }  // namespace
 
+std::vector<std::vector<int64_t>> chunks_of(const WindowSpec& spec, const VolumeInfo& info) {
+  const size_t rank = spec.origin.size();
+  std::vector<int64_t> first(rank), last(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    first[d] = spec.origin[d] / info.chunk_shape[d];
+    last[d] = (spec.origin[d] + spec.shape[d] - 1) / info.chunk_shape[d];
+  }
+  std::vector<std::vector<int64_t>> out;
+  for (std::vector<int64_t> at = first;;) {
+    out.push_back(at);
+    size_t d = rank;
+    while (d > 0 && at[d - 1] == last[d - 1]) {
+      --d;
+      at[d] = first[d];
+    }
+    if (d == 0) return out;
+    ++at[d - 1];
+  }
+}
+
 void assemble_window(const WindowSpec& spec, const Volume& volume,
-                     const Normalisation& normalisation, ChunkCache& cache, std::span<float> out) {
+                     const Normalisation& normalisation, ChunkCache& cache, std::span<float> out,
+                     const store::ReadLimits& limits) {
   const Three origin = three(spec.origin, 0), shape = three(spec.shape, 1);
   CRATON_CHECK(out.size() == static_cast<size_t>(shape[0] * shape[1] * shape[2]));
-  copy_window(spec, volume, cache, out);
+  copy_window(spec, volume, cache, limits, out);
   const std::vector<uint8_t>& live = volume.live();
   const int64_t columns = volume.info().axes[spec.origin.size() - 2].size();
   const Philox noise(spec.noise_seed, RandomPurpose::kAugmentNoise,
