@@ -11,13 +11,12 @@
 #include "craton/app/cli/store_verbs.h"
 #include "craton/base/error.h"
 #include "craton/runtime/thread_pool.h"
+#include "craton/store/copy_object.h"
 #include "craton/store/object_store.h"
 
 namespace craton::app {
 
 namespace {
-
-constexpr uint64_t kWindow = 64 << 20;
 
 struct CopyArguments {
   std::string from, to;
@@ -35,34 +34,13 @@ class Copier {
   }
 
   void copy(const store::ObjectInfo& source, const std::string& target_key) {
-    if (source.size <= kWindow) {
-      const auto bytes = from_->get(source.key);
-      if (!bytes) missing(source.key);
+    store::copy_object(*from_, source, *to_, target_key, [this](uint64_t bytes) {
       check_interrupt();
-      to_->put(target_key, *bytes);
-      advance(bytes->size());
-      return;
-    }
-    const auto upload = to_->start_upload(target_key);
-    for (uint64_t at = 0; at < source.size; at += kWindow) {
-      check_interrupt();
-      const auto bytes = from_->get_range(source.key, at, std::min(kWindow, source.size - at));
-      if (!bytes) missing(source.key);
-      upload->append(*bytes);
-      advance(bytes->size());
-    }
-    // Windows are reads of their own: what changed between them must not become one object.
-    const auto after = from_->head(source.key);
-    if (!after || after->etag != source.etag || after->size != source.size)
-      fail(ErrorCode::kIo, "{} changed while it was copied; copy it again",
-           store::join_uri(from_->uri(), source.key));
-    upload->finish();
+      advance(bytes);
+    });
   }
 
  private:
-  [[noreturn]] void missing(const std::string& key) const {
-    fail(ErrorCode::kNotFound, "{} was removed meanwhile", store::join_uri(from_->uri(), key));
-  }
   void check_interrupt() const {
     if (interrupt_.flag())
       fail(ErrorCode::kCancelled, "interrupted; unfinished objects do not appear");

@@ -12,6 +12,7 @@ void add_volume(CLI::App& app) {
   add_volume_info(*volume);
   add_volume_view(*volume);
   add_volume_export(*volume);
+  add_volume_cp(*volume);
 }
 
 }  // namespace craton::app
