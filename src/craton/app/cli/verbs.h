@@ -10,6 +10,7 @@ void add_volume(CLI::App& app);
 void add_train(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_store(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_resume(CLI::App& app);
 void add_jobs(CLI::App& app);
 void add_status(CLI::App& app);
