@@ -1,8 +1,10 @@
 // Each sample number is used exactly once per step, whoever is lost; the callbacks of the user's
 // code tell the same story.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "craton/checkpoint/checkpoint.h"
 #include "tests/process/ledger_job.h"
 
 namespace craton::tests {
@@ -76,6 +78,26 @@ TEST_F(Ledger, CallbacksSeeALossAndTheJoinOfAReplacement) {
                            ElementsAre("after 1 0 2 0", "before 2 false", "after 2 0 1 2",
                                        "before 3 true", "after 3 0 2 1"),
                            ElementsAre("after 1 1 2 0"), ElementsAre("after 3 1 2 0")));
+}
+
+// Training goes on while a checkpoint is written, and changes all that the checkpoint is a copy of.
+TEST_F(Ledger, ACheckpointIsThatOfItsStepWhateverTrainingDoesMeanwhile) {
+  const std::string name = "beside", file = job_->hold_file(name, 2).string();
+  const auto passes = [&](const LiveJob& job, int64_t step) {
+    float value = -1;
+    checkpoint::CheckpointReader(job.folder() / "checkpoints" / fmt::format("step-{:08}", step))
+        .read(checkpoint::StateKind::kParameter, "passes", 0, {&value, 1});
+    return value;
+  };
+  const auto job = job_->start(name, 1, {"checkpoint.every=2", "checkpoint.keep=100"},
+                               {"CRATON_FAULTS=checkpoint.write:occurrence=2:hold=" + file});
+  // Those of step 4 are held until step 5 is done; step 6 waits for them.
+  ASSERT_TRUE(job->await_step(5));
+  job_->release(name, 2);
+  EXPECT_EQ(job->digest(), quiet_);
+  const float per_step = (passes(*job, 16) - passes(*job, 2)) / 14;
+  EXPECT_EQ(per_step, 8);
+  EXPECT_EQ(passes(*job, 4) - passes(*job, 2), 2 * per_step);
 }
 
 // Copies that differ and are each true to their own record: nobody can say who is right, so all are

@@ -34,6 +34,7 @@ class LedgerModel : public model::Model, public model::JobCallback {
     elements_ = window[0] * window[1] * window[2];
     // [rows, elements], several chunks of the flat parameter space
     weight_ = register_parameter("weight", torch::empty({24, elements_}));
+    passes_ = register_buffer("passes", torch::zeros({1}));  // of this process; no part of a result
     torch::NoGradGuard no_grad;
     model::init_normal(weight_, 0.01, seed, "weight");
   }
@@ -44,6 +45,7 @@ class LedgerModel : public model::Model, public model::JobCallback {
         if (number < int64_t{1} << 40)
           write_line(fmt::format("computed {}", number));  // no warm-up
       }
+      passes_.add_(1);
     }
     const auto rows = static_cast<int64_t>(batch.sample_numbers.size());
     const torch::Tensor out = batch.input.reshape({rows, elements_}).matmul(weight_.t());
@@ -70,7 +72,7 @@ class LedgerModel : public model::Model, public model::JobCallback {
 
  private:
   int64_t elements_ = 0;
-  torch::Tensor weight_;
+  torch::Tensor weight_, passes_;
 };
 
 }  // namespace
