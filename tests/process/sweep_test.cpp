@@ -45,7 +45,8 @@ std::vector<std::string> all_points() {
   for (std::string line; std::getline(lines, line);) {
     // Those of volumes and exported files are no part of training.
     const bool training = !line.starts_with("volume.") && !line.starts_with("export.") &&
-                          !line.starts_with("object.");
+                          !line.starts_with("object.") && !line.starts_with("cache.") &&
+                          !line.starts_with("copy.");
     if (training) points.push_back(line.substr(0, line.find(' ')));
   }
   return points;
