@@ -55,9 +55,12 @@ class S3Server {
 
   std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(s3_port_); }
   std::vector<std::string> environment() const {
-    return {"CRATON_S3_ENDPOINT=" + endpoint(), std::string("AWS_ACCESS_KEY_ID=") + kAccessKey,
-            std::string("AWS_SECRET_ACCESS_KEY=") + kSecretKey, "AWS_EC2_METADATA_DISABLED=true",
-            "AWS_REGION=us-east-1"};
+    return {"CRATON_S3_ENDPOINT=" + endpoint(),
+            std::string("AWS_ACCESS_KEY_ID=") + kAccessKey,
+            std::string("AWS_SECRET_ACCESS_KEY=") + kSecretKey,
+            "AWS_EC2_METADATA_DISABLED=true",
+            "AWS_REGION=us-east-1",
+            "CRATON_CACHE_DIR=" + (folder_.path() / "cache").string()};
   }
   /// The same for this process, so that `open_store` finds the server.
   void enter_environment() const {

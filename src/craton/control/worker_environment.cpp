@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 namespace craton::control {
@@ -17,6 +18,7 @@ std::vector<std::string> worker_environment(const std::string& kernels, int64_t 
                                               "OMP_NUM_THREADS=",
                                               "OPENBLAS_L2_SIZE=",
                                               "MALLOC_",
+                                              "CRATON_JOB_STARTED_MS=",
                                               "CRATON_FAULTS="};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -30,6 +32,12 @@ std::vector<std::string> worker_environment(const std::string& kernels, int64_t 
   }
   out.push_back(fmt::format("OPENBLAS_NUM_THREADS={}", threads));
   out.push_back(fmt::format("OMP_NUM_THREADS={}", threads));
+  // All workers that this process starts belong to one run of the job: what one of them has
+  // compared with the store, its successors need not compare again.
+  static const int64_t started = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                     std::chrono::system_clock::now().time_since_epoch())
+                                     .count();
+  out.push_back(fmt::format("CRATON_JOB_STARTED_MS={}", started));
   // Large tensors come and go every step: without these, each one is mapped, faulted in and
   // unmapped again.
   out.insert(out.end(), {"MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=4294967296",

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "craton/base/sha256.h"
+#include "craton/base/units.h"
 
 namespace craton::recipe {
 namespace {
@@ -25,6 +26,7 @@ constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kLargestExtent = 1 << 16;
 constexpr uint64_t kSmallestBucket = 64 << 10;  // one chunk of 16,384 floats
 constexpr uint64_t kLargestBucket = uint64_t{1} << 30;
+constexpr uint64_t kSmallestCache = 64 << 20;
 constexpr uint64_t kSmallestBudget = 1 << 20;
 constexpr int64_t kShardsPerWorker = 16;
 constexpr double kMostSeconds = 86400;
@@ -156,6 +158,20 @@ void read_window(const Settings& s, DataRecipe& data) {
   check_own_windows(s, data);
 }
 
+CacheRecipe read_cache(const Settings& s) {
+  CacheRecipe cache;
+  cache.path = s.text("path", cache.path);
+  if (cache.path.find("://") != std::string::npos)
+    s.reject("path", fmt::format("must be a folder of this machine, found '{}'", cache.path));
+  if (!cache.path.empty()) cache.path = absolute_uri(cache.path);
+  cache.bytes = s.bytes("bytes", cache.bytes);
+  if (cache.bytes != 0 && cache.bytes < kSmallestCache)
+    s.reject("bytes", fmt::format("must be 0 (no cache) or at least {}, found {} bytes",
+                                  format_bytes(static_cast<double>(kSmallestCache)), cache.bytes));
+  cache.format = s.choice("format", cache.format, {"stored", "decoded", "lz4"});
+  return cache;
+}
+
 DataRecipe read_data(const Settings& s) {
   DataRecipe data;
   data.volumes = read_volumes(s);
@@ -179,6 +195,7 @@ DataRecipe read_data(const Settings& s) {
   data.augment.polarity = augment.boolean("polarity", data.augment.polarity);
   data.augment.gain = bounded_number(augment, "gain", data.augment.gain, 0, 0.99);
   data.augment.noise = bounded_number(augment, "noise", data.augment.noise, 0, 10);
+  data.cache = read_cache(s.section("cache"));
   return data;
 }
 

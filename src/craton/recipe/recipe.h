@@ -27,6 +27,13 @@ struct AugmentRecipe {
   double noise = 0;
 };
 
+/// What the workers of a node keep of what they have read, on a disk of the node.
+struct CacheRecipe {
+  std::string path;  ///< folder; empty: the user's, and only for volumes that are not files
+  uint64_t bytes = uint64_t{16} << 30;  ///< at most, and at most half of what is free; 0: no cache
+  std::string format = "stored";        ///< "stored", "decoded", "lz4"
+};
+
 struct DataRecipe {
   std::vector<VolumeRecipe> volumes;
   std::vector<int64_t> window;  ///< samples per axis, 2 or 3 axes
@@ -39,6 +46,7 @@ struct DataRecipe {
   uint64_t prefetch_bytes = 1024u << 20;  ///< decoded chunks and finished windows of a worker
   int64_t loader_threads = 1;
   AugmentRecipe augment;
+  CacheRecipe cache;
   /// The window of volume `index`.
   const std::vector<int64_t>& window_of(size_t index) const {
     return volumes[index].window.empty() ? window : volumes[index].window;

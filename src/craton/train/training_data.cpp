@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "craton/train/data_cache.h"
+
 namespace craton::train {
 namespace {
 
@@ -28,8 +30,13 @@ volume::SamplerSettings sampler_settings(const recipe::Recipe& recipe) {
 
 std::vector<volume::SampledVolume> open_volumes(const recipe::Recipe& recipe) {
   std::vector<volume::SampledVolume> volumes;
+  store::CachePolicy cache;
   for (const auto& entry : recipe.data.volumes) {
-    volumes.push_back({volume::open_volume(entry.uri, entry.variable), entry.weight, entry.window});
+    const bool cached = is_cached(recipe.data.cache, entry.uri);
+    if (cached && !cache.cache) cache = open_data_cache(recipe.data.cache);
+    volumes.push_back(
+        {volume::open_volume(entry.uri, entry.variable, cached ? cache : store::CachePolicy()),
+         entry.weight, entry.window});
   }
   return volumes;
 }
