@@ -34,7 +34,7 @@ struct CachedStore::Miss {
 };
 
 CachedStore::CachedStore(std::shared_ptr<ObjectStore> base, CachePolicy policy)
-    : base_(std::move(base)),
+    : WrappedStore(std::move(base)),
       cache_(std::move(policy.cache)),
       form_(policy.form),
       identity_(base_->identity()) {}

@@ -7,7 +7,7 @@
 
 #include "craton/store/cache/node_cache.h"
 #include "craton/store/environment.h"
-#include "craton/store/object_store.h"
+#include "craton/store/wrapped_store.h"
 
 namespace craton::store {
 
@@ -31,33 +31,17 @@ struct CachePolicy {
 /// without an ETag are not kept. What several processes want at once is fetched by one of them.
 ///
 /// Writing, listing and `head` go to the store. Thread-safe.
-class CachedStore final : public ObjectStore {
+class CachedStore final : public WrappedStore {
  public:
   CachedStore(std::shared_ptr<ObjectStore> base, CachePolicy policy);
 
-  std::string uri() const override { return base_->uri(); }
   std::string identity() const override { return identity_; }
   std::optional<Bytes> get(std::string_view key) override;
   std::optional<Bytes> get_range(std::string_view key, uint64_t offset, uint64_t length) override;
   std::optional<Bytes> get_suffix(std::string_view key, uint64_t length) override;
-  std::optional<ObjectInfo> head(std::string_view key) override { return base_->head(key); }
   void read_many(std::span<const ObjectRead> reads, const ReadLimits& limits,
                  const ReadSink& sink) override;
   std::string kept_form() const override;
-  std::vector<ObjectInfo> list(std::string_view prefix) override { return base_->list(prefix); }
-  std::vector<std::string> list_children(std::string_view folder) override {
-    return base_->list_children(folder);
-  }
-  void put(std::string_view key, std::span<const std::byte> bytes) override {
-    base_->put(key, bytes);
-  }
-  bool put_if_absent(std::string_view key, std::span<const std::byte> bytes) override {
-    return base_->put_if_absent(key, bytes);
-  }
-  std::unique_ptr<Upload> start_upload(std::string_view key) override {
-    return base_->start_upload(key);
-  }
-  void remove(std::string_view key) override { base_->remove(key); }
 
  private:
   struct Miss;
@@ -70,7 +54,6 @@ class CachedStore final : public ObjectStore {
   void fetch(std::span<const ObjectRead> reads, std::vector<Miss>& misses, const ReadLimits& limits,
              const ReadSink& sink);
 
-  std::shared_ptr<ObjectStore> base_;
   std::shared_ptr<NodeCache> cache_;
   CacheForm form_;
   std::string identity_;
