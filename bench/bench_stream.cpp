@@ -1,6 +1,8 @@
-// Raw reads of 64 MiB objects from nginx on loopback, through the store, against eight parallel
-// curl processes and against "aws s3 cp" where it is installed. Rounds alternate. Processor time is
-// shown beside the rate: on a machine that is busy elsewhere it is the steadier figure.
+// Reading from object storage, from nginx on loopback: raw objects against eight parallel curl
+// processes and "aws s3 cp" where it is installed; decoded chunks against blosc alone; windows in
+// training order against python3-zarr, with the bytes and the memory that they cost. Rounds
+// alternate. Processor time is shown beside the raw rate: on a machine that is busy elsewhere it is
+// the steadier figure.
 
 #include <sys/resource.h>
 
@@ -17,9 +19,11 @@
 #include "craton/base/philox.h"
 #include "craton/runtime/file.h"
 #include "craton/runtime/process.h"
-#include "craton/runtime/running_program.h"
-#include "craton/runtime/socket.h"
+#include "craton/runtime/thread_pool.h"
 #include "craton/store/object_store.h"
+#include "nginx_server.h"
+#include "store_read.h"
+#include "stream_rows.h"
 
 namespace {
 
@@ -52,48 +56,19 @@ Cost measure(Work work) {
           processor_seconds(RUSAGE_SELF) + processor_seconds(RUSAGE_CHILDREN) - before};
 }
 
-/// nginx that serves the files of a folder; ends with this program.
-class Nginx {
- public:
-  Nginx() {
-    { runtime::FileDescriptor taken = runtime::listen_tcp("127.0.0.1", port_); }
-    const std::string folder = folder_.path();
-    runtime::write_file_atomically(
-        folder_.path() / "nginx.conf",
-        fmt::format(
-            "daemon off; master_process off; pid {0}/pid; error_log {0}/error.log;\n"
-            "events {{ worker_connections 1024; }}\n"
-            "http {{ access_log off; sendfile on; tcp_nodelay on; keepalive_requests 1000000;\n"
-            "  client_body_temp_path {0}; proxy_temp_path {0}; fastcgi_temp_path {0};\n"
-            "  uwsgi_temp_path {0}; scgi_temp_path {0};\n"
-            "  server {{ listen 127.0.0.1:{1}; root {0}/www; }} }}\n",
-            folder, port_));
-    std::filesystem::create_directories(folder_.path() / "www" / "bucket");
-    std::vector<std::byte> bytes(kObject);
-    const Philox random(1, RandomPurpose::kTest);
-    for (size_t i = 0; i < bytes.size(); i += 16) {
-      const auto block = random.block(i);
-      std::memcpy(bytes.data() + i, block.data(), 16);
-    }
-    for (size_t i = 0; i < kParallel; ++i)
-      runtime::write_file_atomically(folder_.path() / "www" / "bucket" / key(i), bytes);
-    program_ = std::make_unique<runtime::RunningProgram>(
-        std::vector<std::string>{"nginx", "-p", folder, "-c", folder + "/nginx.conf"});
-    for (int i = 0; i < 200; ++i) {
-      if (runtime::run_program({"curl", "-sfI", "-o", "/dev/null", url(0)}).exit_code == 0) return;
-      if (program_->wait(std::chrono::milliseconds(50))) break;
-    }
-    throw std::runtime_error("nginx did not start");
-  }
-  static std::string key(size_t i) { return "object" + std::to_string(i); }
-  std::string origin() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  std::string url(size_t i) const { return origin() + "/bucket/" + key(i); }
+std::string key(size_t i) { return "object" + std::to_string(i); }
 
- private:
-  runtime::TemporaryDirectory folder_;
-  uint16_t port_ = 0;
-  std::unique_ptr<runtime::RunningProgram> program_;
-};
+void make_objects(const bench::Nginx& nginx) {
+  std::filesystem::create_directories(nginx.root() / "bucket");
+  std::vector<std::byte> bytes(kObject);
+  const Philox random(1, RandomPurpose::kTest);
+  for (size_t i = 0; i < bytes.size(); i += 16) {
+    const auto block = random.block(i);
+    std::memcpy(bytes.data() + i, block.data(), 16);
+  }
+  for (size_t i = 0; i < kParallel; ++i)
+    runtime::write_file_atomically(nginx.root() / "bucket" / key(i), bytes);
+}
 
 template <typename Body>
 void on_threads(Body body) {
@@ -113,24 +88,15 @@ struct Peer {
   std::vector<double> rates, processor;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  int rounds = 5, repeats = 4;
-  std::string json;
-  CLI::App app("Reading from object storage");
-  app.add_option("--rounds", rounds, "Alternating rounds")->capture_default_str();
-  app.add_option("--repeats", repeats, "Reads of each object per round")->capture_default_str();
-  app.add_option("--json", json, "Write the rows to this file");
-  CLI11_PARSE(app, argc, argv);
-
-  Nginx nginx;
+/// Objects of 64 MiB: ours against curl, and "aws s3 cp" where it is installed.
+void add_raw_rows(bench::Table& table, const bench::Nginx& nginx, int rounds, int repeats) {
+  make_objects(nginx);
   const auto store = store::open_store(nginx.origin() + "/bucket");
   std::vector<store::Bytes> buffers(kParallel);
   const auto ours = [&] {
     on_threads([&](size_t i) {
       for (int r = 0; r < repeats; ++r)
-        if (store->get_into(Nginx::key(i), buffers[i])->size() != kObject) std::abort();
+        if (store->get_into(key(i), buffers[i])->size() != kObject) std::abort();
     });
   };
   std::vector<Peer> peers;
@@ -139,7 +105,8 @@ int main(int argc, char** argv) {
                      on_threads([&](size_t i) {
                        std::vector<std::string> command = {"curl", "-sf"};
                        for (int r = 0; r < repeats; ++r) {
-                         command.insert(command.end(), {"-o", "/dev/null", nginx.url(i)});
+                         command.insert(command.end(),
+                                        {"-o", "/dev/null", nginx.origin() + "/bucket/" + key(i)});
                        }
                        expect_success(runtime::run_program(command), "curl");
                      });
@@ -155,7 +122,7 @@ int main(int argc, char** argv) {
                            expect_success(
                                runtime::run_program({"aws", "--endpoint-url", nginx.origin(),
                                                      "--no-sign-request", "s3", "cp",
-                                                     "s3://bucket/" + Nginx::key(i), "/dev/null"}),
+                                                     "s3://bucket/" + key(i), "/dev/null"}),
                                "aws");
                        });
                      },
@@ -176,13 +143,35 @@ int main(int argc, char** argv) {
       peer.processor.push_back(theirs.processor_seconds / gigabytes);
     }
   }
-  bench::Table table("bench_stream: 8 x 64 MiB from nginx");
   for (const Peer& peer : peers) {
     table.add_ratio("rate, against " + peer.name, "GB/s", bench::Better::kHigher,
                     bench::median(rates), bench::median(peer.rates), peer.reach);
     table.add_ratio("processor time, against " + peer.name, "s/GB", bench::Better::kLower,
                     bench::median(processor), bench::median(peer.processor), peer.reach);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int rounds = 5, repeats = 4;
+  std::string json, only;
+  CLI::App app("Reading from object storage");
+  app.add_option("--rounds", rounds, "Alternating rounds")->capture_default_str();
+  app.add_option("--repeats", repeats, "Reads of each object per round")->capture_default_str();
+  app.add_option("--json", json, "Write the rows to this file");
+  app.add_option("--only", only, "Some rows: raw, decode or windows")
+      ->check(CLI::IsMember({"raw", "decode", "windows"}));
+  CLI11_PARSE(app, argc, argv);
+
+  const bench::Nginx nginx;
+  bench::Table table("bench_stream");
+  if (only.empty() || only == "raw") add_raw_rows(table, nginx, rounds, repeats);
+  if (only.empty() || only == "decode") {
+    const runtime::TemporaryDirectory folder;
+    bench::add_store_read_rows(table, folder.path(), runtime::available_cores());
+  }
+  if (only.empty() || only == "windows") bench::add_stream_rows(table, nginx, std::min(rounds, 3));
   table.print();
   table.write_json(json);
   return 0;
