@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 
-.PHONY: demo test build unit sweep soak mutate sanitize install-dependencies clean
+.PHONY: demo demo-s3 test build unit sweep soak mutate sanitize install-dependencies clean
 
 install-dependencies:
 	@tools/install-dependencies
@@ -16,6 +16,12 @@ build: build/$(PRESET)/build.ninja
 demo: install-dependencies
 	$(MAKE) build
 	tools/demo
+
+# The same from and into a real S3 server on this machine.
+demo-s3:
+	@tools/install-dependencies --s3
+	$(MAKE) build
+	tools/demo-s3
 
 test: install-dependencies
 	$(MAKE) build

@@ -248,6 +248,31 @@ TEST(S3Program, AKilledCopyShowsNothingAndCanBeDoneAgain) {
   EXPECT_EQ(store.abort_uploads(std::chrono::system_clock::now() + std::chrono::hours(1)), 1u);
 }
 
+TEST(S3Program, AKilledCopyOfAVolumeShowsNoneAndGoesOn) {
+  CratonProgram craton;
+  ASSERT_EQ(craton.run({"volume", "synth", "a.mdio", "--shape", "40,40,40", "--chunks", "16,16,16"})
+                .exit_code,
+            0);
+  const std::string there = "s3://surveys/copied/a.mdio";
+  const auto killed = craton.run({"volume", "cp", "a.mdio", there},
+                                 {"CRATON_FAULTS=copy.object:occurrence=9:kill"});
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL);
+  EXPECT_NE(craton.run({"volume", "info", there}).exit_code, 0);
+  const auto whole = craton.run({"volume", "cp", "a.mdio", there});
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  EXPECT_THAT(whole.output, HasSubstr("went on from an earlier run"));
+  EXPECT_EQ(craton.run({"volume", "info", there}).exit_code, 0);
+  EXPECT_EQ(craton.run({"volume", "cp", "a.mdio", there}).exit_code, 1);
+  ASSERT_EQ(craton.run({"volume", "cp", there, "back.mdio"}).exit_code, 0);
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(craton.folder() / "a.mdio")) {
+    if (!entry.is_regular_file()) continue;
+    const auto relative = entry.path().lexically_relative(craton.folder() / "a.mdio");
+    EXPECT_EQ(runtime::read_file(entry.path()),
+              runtime::read_file(craton.folder() / "back.mdio" / relative));
+  }
+}
+
 TEST(S3Program, TrainingFromThereEndsWithTheSameBits) {
   const char* bin = std::getenv("CRATON_TEST_BIN");
   if (!std::filesystem::exists(std::filesystem::path(bin ? bin : "build/release/bin") /
@@ -256,7 +281,10 @@ TEST(S3Program, TrainingFromThereEndsWithTheSameBits) {
   TinyJob job;
   const std::string there = "s3://surveys/train/survey.mdio";
   ASSERT_EQ(job.program().run({"store", "cp", "-r", "survey.mdio", there}).exit_code, 0);
-  EXPECT_EQ(job.digest("there", 2, {"data.volumes.0.uri=" + there}), job.digest("here", 2, {}));
+  const std::string here = job.digest("here", 2, {});
+  EXPECT_EQ(job.digest("there", 2, {"data.volumes.0.uri=" + there}), here);
+  EXPECT_EQ(job.digest("warm", 2, {"data.volumes.0.uri=" + there}), here);
+  EXPECT_EQ(job.digest("uncached", 2, {"data.volumes.0.uri=" + there, "data.cache.bytes=0"}), here);
 }
 
 }  // namespace
