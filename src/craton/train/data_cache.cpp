@@ -7,7 +7,7 @@
 
 namespace craton::train {
 
-store::CachePolicy open_data_cache(const recipe::CacheRecipe& recipe) {
+store::CachePolicy open_data_cache(const recipe::CacheRecipe& recipe, std::string& trouble) {
   store::CachePolicy policy;
   if (recipe.bytes == 0) return policy;
   store::NodeCacheOptions options;
@@ -20,7 +20,8 @@ store::CachePolicy open_data_cache(const recipe::CacheRecipe& recipe) {
     options.bytes = store::affordable_cache_bytes(options.folder, recipe.bytes);
     policy.cache = store::NodeCache::open(options);
   } catch (const Error& e) {
-    log_warning("data are read without a cache: {}", e.what());
+    trouble = e.what();
+    log_warning("data are read without a cache: {}", trouble);
   }
   policy.form = recipe.format == "decoded" ? store::CacheForm::kDecoded
                 : recipe.format == "lz4"   ? store::CacheForm::kLz4

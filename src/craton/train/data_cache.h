@@ -7,10 +7,10 @@
 
 namespace craton::train {
 
-/// The node's cache as the recipe wants it; without a cache, and with a warning, when its folder
-/// cannot be used. What workers of this job have compared with the store since the job began
-/// (CRATON_JOB_STARTED_MS, which the operator sets) need not be compared again.
-store::CachePolicy open_data_cache(const recipe::CacheRecipe& recipe);
+/// The node's cache as the recipe wants it; without a cache, and with `trouble` saying why, when
+/// its folder cannot be used. What workers of this job have compared with the store since the job
+/// began (CRATON_JOB_STARTED_MS, which the operator sets) need not be compared again.
+store::CachePolicy open_data_cache(const recipe::CacheRecipe& recipe, std::string& trouble);
 
 /// Whether a volume is read through it: all volumes where the recipe names a folder, else those
 /// that are not files.

@@ -28,12 +28,19 @@ volume::SamplerSettings sampler_settings(const recipe::Recipe& recipe) {
   return settings;
 }
 
-std::vector<volume::SampledVolume> open_volumes(const recipe::Recipe& recipe) {
+/// `cache_text` becomes what people should know of the cache.
+std::vector<volume::SampledVolume> open_volumes(const recipe::Recipe& recipe,
+                                                std::string& cache_text) {
   std::vector<volume::SampledVolume> volumes;
   store::CachePolicy cache;
   for (const auto& entry : recipe.data.volumes) {
     const bool cached = is_cached(recipe.data.cache, entry.uri);
-    if (cached && !cache.cache) cache = open_data_cache(recipe.data.cache);
+    if (cached && cache_text.empty()) {
+      std::string trouble;
+      cache = open_data_cache(recipe.data.cache, trouble);
+      cache_text = cache.cache ? "; cache " + cache.cache->folder().string()
+                               : "; without a cache: " + trouble;
+    }
     volumes.push_back(
         {volume::open_volume(entry.uri, entry.variable, cached ? cache : store::CachePolicy()),
          entry.weight, entry.window});
@@ -52,11 +59,13 @@ torch::Tensor empty_batch(int64_t rows, const volume::WindowSpec& window) {
 
 TrainingData::TrainingData(const recipe::Recipe& recipe)
     : recipe_(recipe),
-      sampler_(
-          std::make_shared<volume::WindowSampler>(open_volumes(recipe), sampler_settings(recipe))),
+      sampler_(std::make_shared<volume::WindowSampler>(open_volumes(recipe, cache_),
+                                                       sampler_settings(recipe))),
       loader_(std::make_unique<volume::WindowLoader>(
           sampler_, volume::LoaderSettings{static_cast<size_t>(recipe.data.loader_threads),
                                            recipe.data.prefetch_bytes})) {}
+
+std::string TrainingData::describe() const { return sampler_->describe() + cache_; }
 
 int64_t TrainingData::first_sample(Step step, int32_t m) const {
   return (step.value() - 1) * recipe_.train.global_batch + m * recipe_.train.micro_batch;

@@ -29,11 +29,14 @@ class TrainingData {
   void expect(Step next, const std::vector<int32_t>& micro_batches);
 
   const volume::WindowSampler& sampler() const { return *sampler_; }
+  /// One line for people: what there is, and which cache it is read through.
+  std::string describe() const;
   /// Total since the start.
   double seconds_waited() const { return loader_->metrics().seconds_waited; }
 
  private:
   const recipe::Recipe recipe_;
+  std::string cache_;  // for people; empty without one
   std::shared_ptr<const volume::WindowSampler> sampler_;
   std::unique_ptr<volume::WindowLoader> loader_;
 };

@@ -153,7 +153,7 @@ class Worker : private TrainingListener {
     hello.tokens_per_sample = trainer_->model().tokens_per_sample();
     hello.training_flops_per_sample = 3 * trainer_->model().forward_flops_per_sample();
     hello.peak_flops = measure_peak_flops() * static_cast<double>(recipe_.threads);
-    hello.data = trainer_->data().sampler().describe();
+    hello.data = trainer_->data().describe();
     hello.pid = ::getpid();
     hello.number = number_;
     hello.progress_fd = progress_fd_;
