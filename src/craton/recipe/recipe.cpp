@@ -9,53 +9,16 @@
 #include <filesystem>
 #include <limits>
 
+#include "craton/base/check.h"
 #include "craton/base/sha256.h"
 #include "craton/base/units.h"
+#include "craton/recipe/bounds.h"
+#include "craton/recipe/read_elastic.h"
 
 namespace craton::recipe {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Far above any job; keep products of sizes far from overflow.
-constexpr int64_t kMostSteps = 1'000'000'000;
-constexpr int64_t kLargestBatch = 1 << 20;
-constexpr int64_t kMostMicroBatches = 1 << 16;
-constexpr int64_t kMostWorkers = 4096;
-constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kLargestExtent = 1 << 16;
-constexpr uint64_t kSmallestBucket = 64 << 10;  // one chunk of 16,384 floats
-constexpr uint64_t kLargestBucket = uint64_t{1} << 30;
-constexpr uint64_t kSmallestCache = 64 << 20;
-constexpr uint64_t kSmallestBudget = 1 << 20;
-constexpr int64_t kShardsPerWorker = 16;
-constexpr double kMostSeconds = 86400;
-
-int64_t bounded(const Settings& s, std::string_view key, int64_t fallback, int64_t low,
-                int64_t high) {
-  const int64_t value = s.integer(key, fallback);
-  if (value < low || value > high) {
-    s.reject(key, fmt::format("must be between {} and {}, found {}", low, high, value));
-  }
-  return value;
-}
-
-double bounded_number(const Settings& s, std::string_view key, double fallback, double low,
-                      double high) {
-  const double value = s.number(key, fallback);
-  if (!(value >= low && value <= high)) {
-    s.reject(key, fmt::format("must be between {} and {}, found {}", low, high, value));
-  }
-  return value;
-}
-
-double above_zero(const Settings& s, std::string_view key, double fallback, double high) {
-  const double value = s.number(key, fallback);
-  if (!(value > 0 && value <= high)) {
-    s.reject(key, fmt::format("must be above 0 and at most {}, found {}", high, value));
-  }
-  return value;
-}
 
 std::string absolute_uri(const std::string& uri) {
   if (uri.find("://") != std::string::npos) return uri;
@@ -267,18 +230,8 @@ ParallelRecipe read_parallel(const Settings& s, const TrainRecipe& train) {
   const int64_t m = train.micro_batches();
   p.strategy = s.choice("strategy", p.strategy, strategy_names());
   p.workers = bounded(s, "workers", p.workers, 1, kMostWorkers);
-  if (p.workers > m) {
-    s.reject("workers", fmt::format("{} workers cannot share {} micro-batches (train.global_batch "
-                                    "{} / train.micro_batch {}); "
-                                    "use at most {} workers or a smaller micro_batch",
-                                    p.workers, m, train.global_batch, train.micro_batch, m));
-  }
   p.max_workers = bounded(
       s, "max_workers", std::max(p.workers, std::min<int64_t>(m, p.max_workers)), 1, kMostWorkers);
-  if (p.max_workers > m) {
-    s.reject("max_workers", fmt::format("{} workers cannot share {} micro-batches; use at most {}",
-                                        p.max_workers, m, m));
-  }
   p.min_workers = bounded(s, "min_workers", p.min_workers, 1, kMostWorkers);
   if (p.min_workers > p.max_workers) {
     s.reject("min_workers", fmt::format("{} is more than parallel.max_workers ({})", p.min_workers,
@@ -307,46 +260,6 @@ ParallelRecipe read_parallel(const Settings& s, const TrainRecipe& train) {
   p.spares = bounded(s, "spares", 0, 0, kMostWorkers);
   p.timeout_seconds = above_zero(s, "timeout_seconds", p.timeout_seconds, kMostSeconds);
   return p;
-}
-
-ElasticRecipe read_elastic(const Settings& s, const ParallelRecipe& parallel) {
-  ElasticRecipe e;
-  e.increment = bounded(s, "increment", e.increment, 1, kMostWorkers);
-  e.sizes = s.integers("sizes", {});
-  for (const int64_t size : e.sizes) {
-    if (size < parallel.min_workers || size > parallel.max_workers) {
-      s.reject("sizes", fmt::format("{} is not between parallel.min_workers ({}) and "
-                                    "parallel.max_workers ({})",
-                                    size, parallel.min_workers, parallel.max_workers));
-    }
-  }
-  const bool listed = std::find(e.sizes.begin(), e.sizes.end(), parallel.workers) != e.sizes.end();
-  if (!e.sizes.empty() && !listed) {
-    s.reject("sizes",
-             fmt::format("[{}] does not have parallel.workers ({}), the size to begin with",
-                         fmt::join(e.sizes, ", "), parallel.workers));
-  }
-  if (e.sizes.empty() && (parallel.workers - parallel.min_workers) % e.increment != 0) {
-    s.reject("increment",
-             fmt::format("{} does not lead from parallel.min_workers ({}) to parallel.workers ({})",
-                         e.increment, parallel.min_workers, parallel.workers));
-  }
-  e.stable_seconds = bounded_number(s, "stable_seconds", e.stable_seconds, 0, kMostSeconds);
-  e.snooze_seconds = bounded_number(s, "snooze_seconds", e.snooze_seconds, 0, kMostSeconds);
-  e.spare_wait_seconds =
-      bounded_number(s, "spare_wait_seconds", e.spare_wait_seconds, 0, kMostSeconds);
-  e.backoff_seconds = bounded_number(s, "backoff_seconds", e.backoff_seconds, 0, kMostSeconds);
-  e.backoff_limit_seconds =
-      bounded_number(s, "backoff_limit_seconds", e.backoff_limit_seconds, 0, kMostSeconds);
-  if (e.backoff_limit_seconds < e.backoff_seconds) {
-    s.reject("backoff_limit_seconds",
-             fmt::format("{} is less than the first wait, elastic.backoff_seconds ({})",
-                         e.backoff_limit_seconds, e.backoff_seconds));
-  }
-  e.failures_without_progress =
-      bounded(s, "failures_without_progress", e.failures_without_progress, 0, 1'000'000);
-  e.grace_seconds = above_zero(s, "grace_seconds", e.grace_seconds, kMostSeconds);
-  return e;
 }
 
 bool on_or_off(const Settings& s, std::string_view key, bool fallback = true) {
@@ -484,6 +397,7 @@ Recipe read_all(const Settings& settings, const std::string& default_name) {
   r.train = read_train(settings.section("train"), r.data);
   r.parallel = read_parallel(settings.section("parallel"), r.train);
   r.elastic = read_elastic(settings.section("elastic"), r.parallel);
+  check_shares(settings, r);
   r.recovery = read_recovery(settings.section("recovery"), r.parallel);
   const Settings run = settings.section("run");
   r.run_folder = run.text("folder", (fs::path("runs") / r.name).string());
@@ -529,6 +443,24 @@ Recipe Recipe::read(const Settings& settings, const std::string& default_name, c
   return r;
 }
 
+int64_t Recipe::micro_batches_with(int64_t workers) const {
+  if (!elastic.scales_batch) return train.micro_batches();
+  return train.micro_batches() * workers / elastic.reference_workers;
+}
+
+double Recipe::learning_rate_factor(int64_t micro_batches) const {
+  if (!elastic.scales_batch || elastic.learning_rate == "none") return 1;
+  if (elastic.learning_rate == "table") {
+    const int64_t workers = micro_batches * elastic.reference_workers / train.micro_batches();
+    const auto found = elastic.learning_rate_table.find(workers);
+    CRATON_CHECK(found != elastic.learning_rate_table.end(), "no factor for {} workers", workers);
+    return found->second;
+  }
+  const double ratio =
+      static_cast<double>(micro_batches) / static_cast<double>(train.micro_batches());
+  return elastic.learning_rate == "sqrt" ? std::sqrt(ratio) : ratio;
+}
+
 std::string Recipe::digest() const {
   std::string text = fmt::format("craton recipe 1\nseed {} device {} kernels {} threads {}\n", seed,
                                  device, kernels, threads);
@@ -551,6 +483,13 @@ std::string Recipe::digest() const {
   text += fmt::format("{} {} {} {} {} {}\n", o.kind, o.lr, o.beta1, o.beta2, o.eps, o.weight_decay);
   text += fmt::format("{} {} {}\n", train.schedule.kind, train.schedule.warmup_steps,
                       train.schedule.min_lr_ratio);
+  if (elastic.scales_batch) {
+    text += fmt::format("batch of {} workers, rate {}", elastic.reference_workers,
+                        elastic.learning_rate);
+    for (const auto& [workers, factor] : elastic.learning_rate_table)
+      text += fmt::format(" {} {}", workers, factor);
+    text += "\n";
+  }
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
   return hash.hex_digest();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -77,7 +78,7 @@ struct TrainRecipe {
   int64_t validate_every = 50;  ///< steps; 0: never
   int64_t validation_samples = 32;
   int64_t log_every = 1;
-  /// M: micro-batches of a step.
+  /// M: micro-batches of a step (elastic.batch scale: with `reference_workers`).
   int64_t micro_batches() const { return global_batch / micro_batch; }
 };
 
@@ -85,7 +86,7 @@ struct ParallelRecipe {
   std::string strategy = "ddp";  ///< one of strategy_names()
   int64_t workers = 1;
   int64_t min_workers = 1;
-  int64_t max_workers = 8;  ///< at most M
+  int64_t max_workers = 8;  ///< at most M, unless the batch follows the size
   int64_t shards = 128;     ///< S
   uint64_t bucket_bytes = 4u << 20;
   std::string transport = "auto";  ///< "auto", "shared_memory", "tcp"
@@ -104,6 +105,11 @@ struct ElasticRecipe {
   double backoff_seconds = 1, backoff_limit_seconds = 60;
   int64_t failures_without_progress = 10;  ///< 0: no limit
   double grace_seconds = 30;               ///< what SIGTERM leaves a worker
+  bool scales_batch = false;      ///< a step's micro-batches grow and shrink with the workers
+  int64_t reference_workers = 1;  ///< with so many a step has train.global_batch samples
+  std::string learning_rate =
+      "none";  ///< that follows the batch: "none", "linear", "sqrt", "table"
+  std::map<int64_t, double> learning_rate_table;  ///< factor by workers
 };
 
 /// What survives a failure (off: is made anew), and how long is waited for whom.
@@ -158,9 +164,14 @@ struct Recipe {
   static Recipe read(const Settings& settings, const std::string& default_name = "job",
                      const Build& build = {});
 
+  /// Micro-batches of a step with so many workers.
+  int64_t micro_batches_with(int64_t workers) const;
+  /// What the schedule's learning rate is multiplied with in a step of so many micro-batches.
+  double learning_rate_factor(int64_t micro_batches) const;
+
   /// SHA-256 of everything that the results depend on: not workers, strategy, transport,
   /// checkpoints, logging, nor in which folder the volumes lie. Two jobs with the same digest end
-  /// with the same bits.
+  /// with the same bits (if the batch follows the size: when each step has the same size in both).
   std::string digest() const;
 };
 

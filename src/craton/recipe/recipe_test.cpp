@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,33 @@ TEST(Recipe, ImpossibleCombinationsAreErrors) {
       {{"elastic.sizes=[2, 4]"}, "does not have parallel.workers (1), the size to begin with"},
       {{"elastic.increment=2", "parallel.workers=2"},
        "2 does not lead from parallel.min_workers (1)"},
+      {{"elastic.batch=shrink"}, "elastic.batch: expected one of keep, scale; found 'shrink'"},
+      {{"elastic.batch=scael"}, "did you mean 'scale'?"},
+      {{"elastic.learning_rate=linear"},
+       "elastic.learning_rate: linear has no effect while elastic.batch is keep"},
+      {{"elastic.batch=scale", "elastic.learning_rate_table={1: 1}"},
+       "command line: elastic.learning_rate_table: is read with elastic.learning_rate table only"},
+      {{"elastic.batch=scale", "elastic.learning_rate=table"},
+       "elastic.learning_rate: table needs elastic.learning_rate_table"},
+      {{"elastic.batch=scale", "elastic.learning_rate=table", "parallel.max_workers=3",
+        "elastic.learning_rate_table={1: 1, 2: 2}"},
+       "elastic.learning_rate_table: has no factor for 3 workers, which the job may have"},
+      {{"elastic.batch=scale", "elastic.learning_rate=table", "elastic.learning_rate_table={1: 0}"},
+       "elastic.learning_rate_table: expected factors above 0"},
+      {{"elastic.learning_rate_table={1: 1, one: 2}"},
+       "elastic.learning_rate_table: expected a whole number, found 'one'"},
+      {{"elastic.learning_rate_table=[[1, 2], [3]]"}, "whole numbers with a number each"},
+      {{"elastic.learning_rate_table=[[1, 2], [1, 3]]"}, "1 is given twice"},
+      {{"elastic.learning_rate_tabel={1: 1}"}, "did you mean 'elastic.learning_rate_table'?"},
+      {{"elastic.batch=scale", "parallel.workers=3"},
+       "elastic.batch: 1 workers would have 2.667 micro-batches a step, as 3 have 8 "
+       "(train.global_batch 16 / train.micro_batch 2); use a train.global_batch that fits all "
+       "sizes, such as 18"},
+      {{"elastic.batch=scale", "elastic.reference_workers=9"},
+       "elastic.reference_workers: 9 workers cannot share 8 micro-batches"},
+      {{"elastic.batch=scale", "parallel.max_workers=4096", "train.global_batch=4096",
+        "train.micro_batch=1"},
+       "elastic.batch: 17 workers would have 69632 micro-batches of 1 a step"},
       {{"elastic.backoff_seconds=9", "elastic.backoff_limit_seconds=3"},
        "3 is less than the first wait, elastic.backoff_seconds (9)"},
       {{"recovery.hang_seconds=200"}, "200 is not below parallel.timeout_seconds (120)"},
@@ -187,6 +215,37 @@ TEST(Recipe, WaitsThatAreNotGivenFollowThoseThatAre) {
   EXPECT_EQ(r.recovery.lease_seconds, 3);
 }
 
+TEST(Recipe, TheBatchMayFollowTheSize) {
+  const Recipe keep = read({"parallel.workers=4"});
+  EXPECT_EQ(keep.micro_batches_with(3), 8);
+  EXPECT_EQ(keep.learning_rate_factor(8), 1);
+  const Recipe scale = read({"elastic.batch=scale", "parallel.workers=4"});
+  EXPECT_EQ(scale.elastic.reference_workers, 4);
+  EXPECT_EQ(scale.micro_batches_with(3), 6);
+  EXPECT_EQ(scale.learning_rate_factor(6), 1);
+  const auto factor = [](const std::string& rule, int64_t micro_batches) {
+    return read({"elastic.batch=scale", "parallel.workers=2", "elastic.reference_workers=4",
+                 "elastic.learning_rate=" + rule,
+                 rule == "table" ? "elastic.learning_rate_table=[[1, 0.5], [2, 0.75], [3, 0.875], "
+                                   "[4, 1], [5, 1], [6, 1], [7, 1], [8, 1.5]]"
+                                 : "name=same"})
+        .learning_rate_factor(micro_batches);
+  };
+  EXPECT_EQ(factor("linear", 6), 0.75);
+  EXPECT_EQ(factor("sqrt", 2), 0.5);
+  EXPECT_EQ(factor("sqrt", 16), std::sqrt(2.0));
+  EXPECT_EQ(factor("table", 4), 0.75);
+  EXPECT_EQ(factor("table", 16), 1.5);
+}
+
+TEST(Recipe, ABatchThatFollowsTheSizeLetsInAsManyWorkersAsAreWanted) {
+  const Recipe r = read({"elastic.batch=scale", "train.global_batch=2", "parallel.max_workers=32"});
+  EXPECT_EQ(r.train.micro_batches(), 1);
+  EXPECT_EQ(r.micro_batches_with(32), 32);
+  // Sizes that do not fit are no trouble while the job cannot have them.
+  EXPECT_NO_THROW(read({"elastic.batch=scale", "parallel.workers=3", "elastic.sizes=[3, 6]"}));
+}
+
 TEST(Recipe, WithoutProcessesNothingOfThemIsKept) {
   const Recipe r = Recipe::read(Settings::parse(
       "data: {volumes: [{uri: x}], window: [8, 8]}\nrecovery: {in_process: off}", "x"));
@@ -221,10 +280,14 @@ TEST(Recipe, NothingForValidationTurnsItOff) {
 }
 
 TEST(Recipe, DumpReadsBackAsTheSameJob) {
-  const Recipe r = read({"parallel.workers=3", "data.volumes.0.weight=2"});
+  const Recipe r = read({"parallel.workers=3", "data.volumes.0.weight=2", "elastic.batch=scale",
+                         "train.global_batch=24", "elastic.learning_rate=table",
+                         "elastic.learning_rate_table={1: 0.5, 2: 0.75, 3: 1, 4: 1, 5: 1, 6: 1, "
+                         "7: 1, 8: 1.25}"});
   const Recipe again = Recipe::read(Settings::parse(r.settings.dump(), "dump.yaml"));
   EXPECT_EQ(again.digest(), r.digest());
   EXPECT_EQ(again.parallel.workers, 3);
+  EXPECT_EQ(again.elastic.learning_rate_table, r.elastic.learning_rate_table);
   EXPECT_EQ(again.settings.dump(), r.settings.dump());
 }
 
@@ -243,7 +306,7 @@ TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
         "checkpoint.every=3", "run.folder=/tmp/x", "name=other", "train.log_every=5",
         "train.validate_every=3", "train.validation_samples=3", "data.prefetch_bytes=64MiB",
         "parallel.shards=64", "data.volumes.0.uri=/else/a.mdio", "parallel.bucket_bytes=1MiB",
-        "data.loader_threads=2"}) {
+        "data.loader_threads=2", "elastic.reference_workers=2"}) {
     EXPECT_EQ(read({same}).digest(), digest) << same;
   }
   for (const char* other :
@@ -254,6 +317,20 @@ TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
         "train.schedule.warmup_steps=2"}) {
     EXPECT_NE(read({other}).digest(), digest) << other;
   }
+}
+
+TEST(Recipe, DigestKnowsTheRuleByWhichTheBatchFollows) {
+  const std::vector<std::string> scale = {"elastic.batch=scale", "elastic.reference_workers=2"};
+  const std::string digest = read(scale).digest();
+  EXPECT_NE(digest, read().digest());
+  const auto with_also = [&](const std::string& more) {
+    auto all = scale;
+    all.push_back(more);
+    return read(all).digest();
+  };
+  EXPECT_EQ(with_also("parallel.workers=3"), digest);
+  EXPECT_NE(with_also("elastic.reference_workers=4"), digest);
+  EXPECT_NE(with_also("elastic.learning_rate=sqrt"), digest);
 }
 
 TEST(Recipe, LoadNamesTheJobAfterItsFile) {

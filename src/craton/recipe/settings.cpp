@@ -352,6 +352,37 @@ std::vector<std::string> Settings::texts(std::string_view key,
                          : to_list<std::string>(*node, "a list of texts such as [a, b]", to_text);
 }
 
+std::map<int64_t, double> Settings::table(std::string_view key) const {
+  static constexpr std::string_view kExpected =
+      "whole numbers with a number each, such as {2: 0.5, 4: 1}";
+  node_->ask(key, "table of numbers", "").delegated = true;
+  std::map<int64_t, double> out;
+  const auto node = node_->find(key);
+  if (node == nullptr) return out;
+  const auto add = [&](const Node& name, const Node& value) {
+    if (!out.emplace(to_integer(name), to_number(value)).second)
+      fail(ErrorCode::kInvalidArgument, "{}: {}: {} is given twice", name.place, node->path,
+           name.scalar);
+  };
+  if (node->kind == Node::Kind::kMap) {
+    for (const auto& [text, value] : node->entries) {
+      Node name;
+      name.kind = Node::Kind::kScalar;
+      name.place = value->place;
+      name.path = node->path;
+      name.scalar = text;
+      add(name, *value);
+    }
+    return out;
+  }
+  if (node->kind != Node::Kind::kList) wrong_type(*node, kExpected);
+  for (const auto& pair : node->items) {
+    if (pair->kind != Node::Kind::kList || pair->items.size() != 2) wrong_type(*pair, kExpected);
+    add(*pair->items[0], *pair->items[1]);
+  }
+  return out;
+}
+
 Settings Settings::section(std::string_view key) const {
   Node::Asked& asked = node_->ask(key, "section", "");
   auto node = node_->find(key);

@@ -59,6 +59,9 @@ class Settings {
   std::vector<double> numbers(std::string_view key, const std::vector<double>& fallback) const;
   std::vector<std::string> texts(std::string_view key,
                                  const std::vector<std::string>& fallback) const;
+  /// Whole numbers with a number each: `{2: 0.5, 4: 1}`, or in pairs `[[2, 0.5], [4, 1]]`; empty
+  /// when absent.
+  std::map<int64_t, double> table(std::string_view key) const;
   /// The map at `key`; empty when absent.
   Settings section(std::string_view key) const;
   /// As `section`, for a part that someone else reads and finishes, such as a model's factory:
