@@ -264,8 +264,8 @@ void Turn::handle(const UndrainRequested& event) {
 }
 
 void Turn::handle(const CheckpointPublished& event) {
-  if (is_terminal(log_.phase) || event.step <= log_.checkpoint) return;
-  log_.checkpoint = event.step;
+  if (is_terminal(log_.phase) || event.state.step <= log_.checkpoint.step) return;
+  log_.checkpoint = event.state;
   persist();
 }
 

@@ -60,8 +60,9 @@ struct LogRecord {
       decided_members;  ///< of the last generation with a decision: whose copies may be the history
   std::vector<WorkerId> primaries;  ///< by shard, of the last decision
   JobPhase phase = JobPhase::kStarting;
-  std::string reason;  ///< of a terminal phase
-  Step checkpoint;     ///< newest durable one that the operator knew
+  std::string reason;       ///< of a terminal phase
+  DurableState checkpoint;  ///< newest one that the operator knew
+  StepSizes sizes;          ///< where the batch follows the size
   int requested = 0;
   int proven = 0;
 
@@ -138,7 +139,7 @@ struct UndrainRequested {
   std::string node;
 };
 struct CheckpointPublished {
-  Step step;
+  DurableState state;
 };
 struct StopRequested {
   std::string why;
@@ -242,6 +243,9 @@ struct MembershipState {
   bool stopped_early = false;      ///< those who have finished did so because they were asked to
   bool waiting_published = false;  ///< that the job waits is said once
 };
+
+/// The most workers that the job can have.
+int most_workers(const MembershipOptions& options);
 
 /// Why a job cannot be scaled to so many workers, for its user; empty when it can.
 std::string why_not_size(const MembershipOptions& options, int workers);

@@ -27,6 +27,13 @@ std::string describe(const Decision& decision) {
                      computed, kept);
 }
 
+/// What a step begins to have with this decision, if that changes.
+std::string describe_sizes(const Decision& decision) {
+  if (decision.later_micro_batches == decision.micro_batches) return "";
+  return fmt::format("; later steps have {} instead of {}", decision.later_micro_batches,
+                     decision.micro_batches);
+}
+
 }  // namespace
 
 std::vector<WorkerId> Turn::member_ids() const {
@@ -105,13 +112,15 @@ void Turn::begin_anew(const std::string& why) {
     }
     it = state_.workers.erase(it);
   }
-  const int64_t lost = std::max<int64_t>(0, state_.committed.value() - log_.checkpoint.value());
+  const int64_t lost =
+      std::max<int64_t>(0, state_.committed.value() - log_.checkpoint.step.value());
   state_.lost_in_restart += lost;
-  state_.committed = std::min(state_.committed, log_.checkpoint);
+  state_.committed = std::min(state_.committed, log_.checkpoint.step);
   state_.reports.clear();
   log_.membership.members.clear();
   log_.decided_members.clear();
   log_.primaries.clear();
+  log_.sizes = {};
   log_.decision.reset();
   log_.phase = JobPhase::kStarting;
   persist();
@@ -119,7 +128,7 @@ void Turn::begin_anew(const std::string& why) {
       "restart", std::nullopt,
       "{}: all workers start anew from the checkpoint of step {}, {} finished steps are computed "
       "again",
-      why, log_.checkpoint.value(), lost);
+      why, log_.checkpoint.step.value(), lost);
   consider_size();
 }
 
@@ -186,11 +195,21 @@ void Turn::consider_decision() {
   } else if (verdict.kind == Verdict::Kind::kLoss && !first && waits_for_fenced(verdict)) {
     return;
   }
+  // No copy lags so far behind; if one does, nobody knows which samples its next step had.
+  const bool scales = state_.options.shape.reference > 0;
+  if (scales && !log_.sizes.at(verdict.step)) verdict.kind = Verdict::Kind::kLoss;
+  conclude(verdict, reports);
+}
 
+void Turn::conclude(const Verdict& verdict, const std::vector<Report>& reports) {
+  const auto& members = log_.membership.members;
+  const bool first = log_.decided_members.empty();
   Decision decision = complete_decision(state_.options.shape, log_.membership, reports, verdict,
-                                        log_.primaries, log_.checkpoint);
-  const Step resumes_after =
-      decision.kind == DecisionKind::kRestore ? log_.checkpoint : Step(decision.step.value() - 1);
+                                        log_.primaries, log_.checkpoint, log_.sizes);
+  if (state_.options.shape.reference > 0) note_sizes(decision, log_.sizes);
+  const Step resumes_after = decision.kind == DecisionKind::kRestore
+                                 ? log_.checkpoint.step
+                                 : Step(decision.step.value() - 1);
   if (first || decision.kind == DecisionKind::kRollForward) {
     decision.lost_steps = std::exchange(state_.lost_in_restart, 0);
   } else {
@@ -211,6 +230,13 @@ void Turn::consider_decision() {
   persist();
   act(SendDecision{*log_.decision, member_ids()});
   state_.decided_at = state_.last_change = now_;
+  publish_decision(first);
+  release_fenced("its generation has ended");
+  if (members.size() > static_cast<size_t>(size)) wake_at(now_ + state_.options.drain_timeout);
+  consider_size();
+}
+
+void Turn::publish_decision(bool first) {
   if (log_.decision->kind == DecisionKind::kRestore ? !first : log_.decision->lost_steps > 0) {
     publish("loss", std::nullopt, "{}", describe(*log_.decision));
   }
@@ -220,11 +246,10 @@ void Turn::consider_decision() {
             "{} copies of each shard instead of {}: too few failure domains", copies,
             1 + state_.options.shape.backups);
   }
-  publish("decision", std::nullopt, "{} ms after the fence: {}", (now_ - *state_.opened_at).count(),
-          first ? std::string("the job starts") : describe(*log_.decision));
-  release_fenced("its generation has ended");
-  if (members.size() > static_cast<size_t>(size)) wake_at(now_ + state_.options.drain_timeout);
-  consider_size();
+  publish("decision", std::nullopt, "{} ms after the fence: {}{}",
+          (now_ - *state_.opened_at).count(),
+          first ? std::string("the job starts") : describe(*log_.decision),
+          describe_sizes(*log_.decision));
 }
 
 void Turn::release_fenced(const std::string& why) {

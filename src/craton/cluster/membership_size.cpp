@@ -7,12 +7,16 @@
 
 namespace craton::cluster {
 
+int most_workers(const MembershipOptions& options) {
+  const int most = options.elastic.max_workers;
+  return options.shape.reference > 0 ? most : std::min(most, options.shape.micro_batches);
+}
+
 std::string why_not_size(const MembershipOptions& options, int workers) {
   const ElasticPolicy& elastic = options.elastic;
-  const int micro_batches = options.shape.micro_batches;
-  if (workers > micro_batches) {
+  if (options.shape.reference == 0 && workers > options.shape.micro_batches) {
     return fmt::format("{} workers cannot share the {} micro-batches of a step; ask for at most {}",
-                       workers, micro_batches, std::min(elastic.max_workers, micro_batches));
+                       workers, options.shape.micro_batches, most_workers(options));
   }
   if (workers > elastic.max_workers)
     return fmt::format("{} is more than max_workers ({}) of the recipe", workers,
@@ -38,7 +42,7 @@ bool Turn::can_train(const Member& member) const {
 
 ObservedSize Turn::observe(bool planning) const {
   ObservedSize o;
-  o.requested = std::min(log_.requested, state_.options.shape.micro_batches);
+  o.requested = std::min(log_.requested, most_workers(state_.options));
   o.proven = log_.proven;
   o.explicit_request = state_.explicit_request;
   o.stopped = log_.phase == JobPhase::kRecovering && !log_.decision;

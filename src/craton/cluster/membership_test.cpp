@@ -1,95 +1,15 @@
 #include "craton/cluster/membership.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+
+#include "craton/testing/membership_fixture.h"
 
 namespace craton::cluster {
 namespace {
 
+using craton::testing::Ids;
+using craton::testing::MembershipTest;
 using std::chrono::milliseconds;
-
-/// An operator with workers that answer at once, unless a test keeps them quiet.
-class MembershipTest : public ::testing::Test {
- protected:
-  MembershipTest() {
-    options.shape = {.shards = 8, .micro_batches = 8, .backups = 1};
-    options.elastic = {.min_workers = 1, .max_workers = 4};
-    options.start_workers = 3;
-    options.fingerprint = "f";
-  }
-
-  std::vector<Action> on(decltype(Event::what) what) {
-    now += milliseconds(1);
-    std::vector<Action> actions = decide(state, {now, std::move(what)});
-    for (const Action& action : actions) {
-      if (const auto* a = std::get_if<Persist>(&action)) {
-        EXPECT_EQ(a->record.sequence, stored.sequence + 1);
-        stored = a->record;
-      } else if (const auto* a = std::get_if<Announce>(&action)) {
-        EXPECT_EQ(stored.membership, a->membership) << "announced before it was durable";
-        announced = a->membership;
-      } else if (const auto* a = std::get_if<SendDecision>(&action)) {
-        EXPECT_EQ(stored.decision, a->decision) << "sent before it was durable";
-      }
-    }
-    all.insert(all.end(), actions.begin(), actions.end());
-    return actions;
-  }
-
-  static WorkerInfo worker(uint64_t id, std::string fingerprint = "f") {
-    return {WorkerId(id), fmt::format("n{}", id), fmt::format("address {}", id),
-            std::move(fingerprint)};
-  }
-  std::vector<Action> ready(uint64_t id) { return on(WorkerReady{worker(id), {}}); }
-
-  std::vector<Action> report(uint64_t id, std::optional<int64_t> version,
-                             std::optional<SlotTag> slot = std::nullopt) {
-    Report r{.worker = WorkerId(id), .generation = state.log.membership.generation};
-    if (version) {
-      for (int s = 0; s < options.shape.shards; ++s)
-        r.copies.push_back({ShardId(s), Step(*version), slot});
-      r.parameters = Step(*version);
-    }
-    return on(ReportReceived{r});
-  }
-  void start(int workers) {
-    state.options = options;
-    on(OperatorStarted{});
-    for (int i = 1; i <= workers; ++i) ready(i);
-    for (int i = 1; i <= workers; ++i) report(i, std::nullopt);
-    ASSERT_EQ(state.log.phase, JobPhase::kTraining);
-  }
-  std::vector<uint64_t> members(Role role = Role::kTraining) const {
-    std::vector<uint64_t> ids;
-    for (const Member& m : state.log.membership.members) {
-      if (m.role == role) ids.push_back(m.worker.id.value());
-    }
-    return ids;
-  }
-  template <typename T>
-  static std::vector<T> only(const std::vector<Action>& actions) {
-    std::vector<T> found;
-    for (const Action& a : actions) {
-      if (const auto* t = std::get_if<T>(&a)) found.push_back(*t);
-    }
-    return found;
-  }
-  static bool published(const std::vector<Action>& actions, const std::string& kind) {
-    for (const PublishEvent& e : only<PublishEvent>(actions)) {
-      if (e.kind == kind) return true;
-    }
-    return false;
-  }
-
-  MembershipOptions options;
-  MembershipState state;
-  LogRecord stored;
-  Membership announced;
-  std::vector<Action> all;
-  milliseconds now{1000};
-};
-
-using Ids = std::vector<uint64_t>;
 
 TEST_F(MembershipTest, StartsWithAllThatWereAskedFor) {
   state.options = options;
@@ -234,7 +154,7 @@ TEST_F(MembershipTest, TheLastHolderIsWaitedForOneLease) {  // R10
 
 TEST_F(MembershipTest, AfterTheLeaseTheLossIsSaid) {
   start(3);
-  on(CheckpointPublished{Step(2)});
+  on(CheckpointPublished{{Step(2)}});
   on(StepCommitted{Step(4)});
   on(WorkersSuspected{{WorkerId(3)}, "silent"});
   report(1, std::nullopt);
@@ -341,7 +261,7 @@ TEST_F(MembershipTest, BelowTheMinimumTheJobWaitsAndIsRefilled) {
 
 TEST_F(MembershipTest, AllGoneComesBackFromTheCheckpoint) {
   start(3);
-  on(CheckpointPublished{Step(6)});
+  on(CheckpointPublished{{Step(6)}});
   on(StepCommitted{Step(8)});
   for (int i = 1; i <= 3; ++i) on(WorkerExited{WorkerId(i)});
   EXPECT_TRUE(members().empty());
@@ -360,7 +280,7 @@ TEST_F(MembershipTest, ThirtyOfThirtyTwoAreOneFailureAndAllReplacedAtOnce) {
   options.elastic.max_workers = options.start_workers = 32;
   options.elastic.failures_without_progress = 4;
   start(32);
-  on(CheckpointPublished{Step(6)});
+  on(CheckpointPublished{{Step(6)}});
   int started = 0;
   for (int i = 3; i <= 32; ++i) {
     for (const StartWorkers& action : only<StartWorkers>(on(WorkerExited{WorkerId(i)})))
@@ -412,7 +332,7 @@ TEST_F(MembershipTest, StoppedIsNotFinished) {
 TEST_F(MembershipTest, WithoutPeerStateAFailureGoesBackToTheCheckpoint) {
   options.peer_state = false;
   start(3);
-  on(CheckpointPublished{Step(2)});
+  on(CheckpointPublished{{Step(2)}});
   on(StepCommitted{Step(4)});
   on(WorkerExited{WorkerId(2), ExitKind::kCrash, "signal 9"});
   report(1, 4, SlotTag{Step(5), Generation(1)});
@@ -429,7 +349,7 @@ TEST_F(MembershipTest, WithoutPeerStateAFailureGoesBackToTheCheckpoint) {
 TEST_F(MembershipTest, WithoutProcessesAFailureStartsAllAnew) {
   options.keep_processes = false;
   start(3);
-  on(CheckpointPublished{Step(2)});
+  on(CheckpointPublished{{Step(2)}});
   on(StepCommitted{Step(4)});
   const auto actions = on(WorkerExited{WorkerId(2), ExitKind::kCrash, "signal 9"});
   EXPECT_EQ(only<StopWorker>(actions).size(), 2u);
@@ -452,6 +372,8 @@ TEST(WhyNotSize, SaysWhatIsWrong) {
   EXPECT_EQ(why_not_size(options, 4), "");
   EXPECT_EQ(why_not_size(options, 9),
             "9 workers cannot share the 8 micro-batches of a step; ask for at most 6");
+  options.shape.reference = 4;  // a step has more with more workers
+  EXPECT_EQ(why_not_size(options, 9), "9 is more than max_workers (6) of the recipe");
   EXPECT_EQ(why_not_size(options, 7), "7 is more than max_workers (6) of the recipe");
   EXPECT_EQ(why_not_size(options, 1), "1 is fewer than min_workers (2) of the recipe");
   EXPECT_EQ(why_not_size(options, 5),

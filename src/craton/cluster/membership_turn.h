@@ -64,6 +64,8 @@ class Turn {
                        const std::vector<WorkerId>& readmitted = {});
   void begin_anew(const std::string& why);
   void consider_decision();
+  void conclude(const Verdict& verdict, const std::vector<Report>& reports);
+  void publish_decision(bool first);
   bool waits_for_fenced(const Verdict& verdict);
   void release_fenced(const std::string& why);
   std::vector<WorkerId> member_ids() const;

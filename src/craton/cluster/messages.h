@@ -97,6 +97,7 @@ struct CommitResult {
 struct HeldSums {
   Step step;
   std::vector<MicroBatchRange> ranges;
+  int micro_batches = 0;  ///< of the step, as it was begun
 
   bool operator==(const HeldSums&) const = default;
 };
@@ -146,6 +147,10 @@ struct Decision {
   Generation generation;
   DecisionKind kind = DecisionKind::kRecompute;
   Step step;
+  int micro_batches = 0;        ///< of `step` (restore: of the step after it)
+  int later_micro_batches = 0;  ///< of the steps after that
+  /// Micro-batches that all steps before `step` have used (restore: those up to `step`).
+  int64_t position = 0;
   /// Roll forward: the attempt whose slots count; all others are dropped.
   Generation slot_generation;
   /// Roll forward: what the commit decided, when a survivor knows it; otherwise nobody has applied,

@@ -190,25 +190,48 @@ void plan_transfers(const PlacementInput& input, Decision& decision) {
   }
 }
 
-void share_micro_batches(const JobShape& shape, const Membership& membership,
-                         std::span<const Report> reports, Decision& decision) {
+void share_micro_batches(const Membership& membership, std::span<const Report> reports,
+                         Decision& decision) {
   std::vector<std::vector<MicroBatchRange>> held(membership.members.size());
   std::vector<bool> computes;
   for (size_t r = 0; r < membership.members.size(); ++r) {
     const bool training = membership.members[r].role == Role::kTraining;
     computes.push_back(training);
-    if (reports[r].held.step == decision.step) held[r] = reports[r].held.ranges;
+    const HeldSums& sums = reports[r].held;
+    if (sums.step == decision.step && sums.micro_batches == decision.micro_batches)
+      held[r] = sums.ranges;
     if (training && reports[r].parameters != before(decision.step))
       decision.needs_parameters.push_back(Rank(static_cast<int32_t>(r)));
   }
-  decision.shares = reassign_micro_batches(shape.micro_batches, held, computes);
+  decision.shares = reassign_micro_batches(decision.micro_batches, held, computes);
+}
+
+/// How many micro-batches the generation's steps have, and where they begin.
+void set_sizes(const JobShape& shape, const Membership& membership, const DurableState& checkpoint,
+               const StepSizes& sizes, Decision& decision) {
+  const bool restores = decision.kind == DecisionKind::kRestore;
+  decision.micro_batches = decision.later_micro_batches = scaled_micro_batches(
+      shape.micro_batches, shape.reference, training_members(membership.members));
+  if (shape.reference == 0) {
+    const Step last = restores ? decision.step : before(decision.step);
+    decision.position = last.value() * shape.micro_batches;
+  } else if (restores) {
+    decision.position = checkpoint.position;
+  } else {
+    const auto begun = sizes.at(decision.step);
+    CRATON_CHECK(begun, "step {} is too old", decision.step.value());
+    decision.position = begun->position;
+    const bool may_have_begun = decision.kind == DecisionKind::kRollForward || !membership.planned;
+    if (may_have_begun) decision.micro_batches = begun->micro_batches;
+  }
 }
 
 }  // namespace
 
 Decision complete_decision(const JobShape& shape, const Membership& membership,
                            std::span<const Report> reports, const Verdict& verdict,
-                           std::span<const WorkerId> primaries, Step checkpoint) {
+                           std::span<const WorkerId> primaries, const DurableState& checkpoint,
+                           const StepSizes& sizes) {
   CRATON_CHECK(reports.size() == membership.members.size());
   Decision decision{.generation = membership.generation, .step = verdict.step};
   switch (verdict.kind) {
@@ -221,17 +244,25 @@ Decision complete_decision(const JobShape& shape, const Membership& membership,
       break;
     case Verdict::Kind::kLoss:
       decision.kind = DecisionKind::kRestore;
-      decision.step = checkpoint;
-      decision.lost_steps = std::max<int64_t>(0, verdict.highest.value() - checkpoint.value());
+      decision.step = checkpoint.step;
+      decision.lost_steps = std::max<int64_t>(0, verdict.highest.value() - checkpoint.step.value());
       break;
   }
+  set_sizes(shape, membership, checkpoint, sizes, decision);
   const PlacementInput input = placement_input(shape, membership, reports, primaries, decision);
   decision.placement = place_shards(input);
   if (decision.kind == DecisionKind::kRestore) return decision;
   plan_transfers(input, decision);
-  if (decision.kind == DecisionKind::kRecompute)
-    share_micro_batches(shape, membership, reports, decision);
+  if (decision.kind == DecisionKind::kRecompute) share_micro_batches(membership, reports, decision);
   return decision;
+}
+
+void note_sizes(const Decision& decision, StepSizes& sizes) {
+  const bool restores = decision.kind == DecisionKind::kRestore;
+  const Step first = restores ? decision.step.next() : decision.step;
+  sizes.set({first, decision.position, decision.micro_batches});
+  sizes.set(
+      {first.next(), decision.position + decision.micro_batches, decision.later_micro_batches});
 }
 
 std::optional<Rank> rank_of(const std::vector<Member>& members, WorkerId id) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "craton/cluster/messages.h"
+#include "craton/cluster/step_sizes.h"
 
 namespace craton::cluster {
 
@@ -42,16 +43,33 @@ struct JobShape {
   int micro_batches = 1;
   int backups = 1;             ///< 0..2
   bool replicate_all = false;  ///< ddp
+  int reference = 0;  ///< workers with which a step has `micro_batches`; 0: it always has so many
 
   bool operator==(const JobShape&) const = default;
 };
 
+/// What a job goes back to when copies are lost.
+struct DurableState {
+  Step step;
+  int64_t position = 0;  ///< micro-batches that the steps up to it have used
+
+  bool operator==(const DurableState&) const = default;
+};
+
 /// Completes a verdict into what the members of the generation are told: placement, transfers, who
 /// computes what. `reports` by rank. `primaries`: by shard, the worker that led it last (empty at
-/// the start); it keeps it if it can. A loss becomes a restore of the checkpoint of `checkpoint`.
+/// the start); it keeps it if it can. A loss becomes a restore of `checkpoint`.
+///
+/// Where the batch follows the size: `sizes` are those of the steps of generations before. A step
+/// that may have been begun keeps its micro-batches; with a planned change none has been, and the
+/// generation's own size counts from its first step on.
 Decision complete_decision(const JobShape& shape, const Membership& membership,
                            std::span<const Report> reports, const Verdict& verdict,
-                           std::span<const WorkerId> primaries, Step checkpoint);
+                           std::span<const WorkerId> primaries, const DurableState& checkpoint,
+                           const StepSizes& sizes = {});
+
+/// What a decision makes known of the sizes of steps.
+void note_sizes(const Decision& decision, StepSizes& sizes);
 
 // What a worker derives from a decision. The rules are here, next to the decision, so that they
 // exist once.

@@ -93,11 +93,11 @@ Membership members(int n) {
 TEST(Decision, SurvivorsKeepTheirSums) {
   const JobShape shape{.shards = 2, .micro_batches = 8, .backups = 1};
   std::vector<Report> reports{report(100, {copy(0, 4), copy(1, 4)}), report(101, {copy(0, 4)})};
-  reports[0].held = {Step(5), {{0, 3}}};
-  reports[1].held = {Step(4), {{3, 8}}};  // of a step that is over
+  reports[0].held = {Step(5), {{0, 3}}, 8};
+  reports[1].held = {Step(4), {{3, 8}}, 8};  // of a step that is over
   reports[0].parameters = reports[1].parameters = Step(4);
   const Decision decision =
-      complete_decision(shape, members(2), reports, judge(2, reports), {}, Step(0));
+      complete_decision(shape, members(2), reports, judge(2, reports), {}, {Step(0)});
   EXPECT_EQ(decision.kind, DecisionKind::kRecompute);
   EXPECT_EQ(decision.shares[0].keep, (std::vector<MicroBatchRange>{{0, 3}}));
   EXPECT_TRUE(decision.shares[1].keep.empty());
@@ -114,7 +114,7 @@ TEST(Decision, TheLeaverStaysAHolderUntilTheFirstCommit) {  // R4
   membership.members[1].role = Role::kLeaving;
   const std::vector<Report> reports{report(100, {copy(0, 4)}), report(101, {copy(1, 4)})};
   const Decision decision =
-      complete_decision(shape, membership, reports, judge(2, reports), {}, Step(0));
+      complete_decision(shape, membership, reports, judge(2, reports), {}, {Step(0)});
   EXPECT_EQ(decision.placement.holders, (std::vector<std::vector<Rank>>{{Rank(0)}, {Rank(0)}}));
   EXPECT_EQ(acknowledging(decision, ShardId(1), true), std::vector{Rank(1)});
   EXPECT_TRUE(acknowledging(decision, ShardId(1), false).empty());
@@ -129,7 +129,7 @@ TEST(Decision, TheOldPrimaryLeadsOn) {
   const std::vector<Report> reports{report(100, all), report(101, all)};
   const std::vector<WorkerId> primaries{WorkerId(101), WorkerId(100), WorkerId(101), WorkerId(100)};
   const Decision decision =
-      complete_decision(shape, members(2), reports, judge(4, reports), primaries, Step(0));
+      complete_decision(shape, members(2), reports, judge(4, reports), primaries, {Step(0)});
   EXPECT_EQ(decision.placement.holders[0][0], Rank(1));
   EXPECT_EQ(decision.placement.holders[1][0], Rank(0));
 }
@@ -138,7 +138,7 @@ TEST(Decision, LossNamesTheStepsThatItCosts) {
   const JobShape shape{.shards = 2, .micro_batches = 4, .backups = 1};
   const std::vector<Report> reports{report(100, {copy(0, 14)}), report(101, {copy(0, 14)})};
   const Decision decision =
-      complete_decision(shape, members(2), reports, judge(2, reports), {}, Step(10));
+      complete_decision(shape, members(2), reports, judge(2, reports), {}, {Step(10)});
   EXPECT_EQ(decision.kind, DecisionKind::kRestore);
   EXPECT_EQ(decision.step, Step(10));
   EXPECT_EQ(decision.lost_steps, 4);

@@ -87,6 +87,30 @@ TEST(Simulation, FaultsInAllPlacesKeepOneHistory) {
   EXPECT_GT(sum.generations, kSchedules * 3);
 }
 
+// The sizes of steps follow those of the job; each step keeps its own, and each micro-batch is of
+// one step (`simulate` checks both).
+TEST(Simulation, TheBatchFollowsTheSizeThroughFaultsInAllPlaces) {
+  SimulationResult sum;
+  int losses_in_quiet = 0;
+  for (uint64_t seed = 1; seed <= kSchedules / 2; ++seed) {
+    SimulationOptions options = schedule(seed);
+    options.shape.micro_batches = 4;
+    options.shape.reference = 2;
+    options.steps = 6;
+    if (seed % 4 == 0) options.faults = 0;
+    const SimulationResult result = simulate(options);
+    ASSERT_FALSE(result.violation) << *result.violation;
+    if (options.faults == 0) losses_in_quiet += result.losses;
+    sum.losses += result.losses;
+    sum.roll_forwards += result.roll_forwards;
+    sum.resized_steps += result.resized_steps;
+  }
+  EXPECT_EQ(losses_in_quiet, 0);
+  EXPECT_GT(sum.losses, 10);
+  EXPECT_GT(sum.roll_forwards, kSchedules / 8);
+  EXPECT_GT(sum.resized_steps, kSchedules / 2);
+}
+
 TEST(Simulation, OneFaultNeverCostsAStep) {
   for (uint64_t seed = 1; seed <= kSchedules / 2; ++seed) {
     SimulationOptions options = schedule(seed * 6 + seed % 5);  // all but the case without backups

@@ -32,6 +32,7 @@ cluster::MembershipOptions membership_options(const recipe::Recipe& recipe) {
   options.shape.micro_batches = static_cast<int>(recipe.train.micro_batches());
   options.shape.backups = static_cast<int>(parallel.backups);
   options.shape.replicate_all = parallel.strategy == "ddp";
+  if (elastic.scales_batch) options.shape.reference = static_cast<int>(elastic.reference_workers);
   options.start_workers = static_cast<int>(parallel.workers);
   options.spares = static_cast<int>(parallel.spares);
   options.elastic.min_workers = static_cast<int>(parallel.min_workers);
@@ -83,7 +84,7 @@ void LocalJob::carry_out(const std::vector<cluster::Action>& actions) {
       begin_interruption(announced->membership);
       for (cluster::WorkerId id : announced->to) tell(id, announced->membership);
     } else if (const auto* decided = std::get_if<cluster::SendDecision>(&action)) {
-      if (decided->decision.lost_steps > 0) journal_.add_lost_steps(decided->decision.lost_steps);
+      if (decided->decision.lost_steps > 0) note_lost_steps(decided->decision);
       interruptions_[decided->decision.generation.value()].decided = steady_clock::now();
       for (cluster::WorkerId id : decided->to) tell(id, decided->decision);
     } else if (const auto* wanted = std::get_if<cluster::StartWorkers>(&action)) {
@@ -108,6 +109,13 @@ void LocalJob::carry_out(const std::vector<cluster::Action>& actions) {
       end_ = *end;
     }
   }
+}
+
+void LocalJob::note_lost_steps(const cluster::Decision& decision) {
+  journal_.add_lost_steps(decision.lost_steps);
+  if (!recipe_.elastic.scales_batch) return;  // they will have the same figures
+  const bool restores = decision.kind == cluster::DecisionKind::kRestore;
+  journal_.go_back(decision.step.value() - (restores ? 0 : 1), decision.generation.value());
 }
 
 bool LocalJob::persist(const cluster::LogRecord& record) {
@@ -144,7 +152,7 @@ void LocalJob::record(const cluster::PublishEvent& event) {
       {"lost worker", Kind::kFailed}, {"admitted", Kind::kJoined}, {"size", Kind::kResized},
       {"decision", Kind::kResumed},   {"left", Kind::kLeft},       {"loss", Kind::kRestored},
       {"backoff", Kind::kFailed},     {"refused", Kind::kFailed},  {"restart", Kind::kRestored},
-      {"drain", Kind::kLeft}};
+      {"drain", Kind::kLeft},         {"batch", Kind::kResized}};
   const auto shown = kShown.find(event.kind);
   const bool first = last_generation_ == 0;  // the job starts: no change yet
   if (event.kind == "decision" && first) return;
@@ -263,7 +271,10 @@ void LocalJob::begin() {
     state_.log.membership.generation = before->membership.generation;
   }
   event(cluster::OperatorStarted{});
-  if (options_.restore_step > 0) event(cluster::CheckpointPublished{Step(options_.restore_step)});
+  if (options_.restore_step > 0) {
+    event(cluster::CheckpointPublished{
+        {Step(options_.restore_step), options_.restore_samples / recipe_.train.micro_batch}});
+  }
 }
 
 protocol::Done LocalJob::run() {

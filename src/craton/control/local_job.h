@@ -19,11 +19,12 @@
 namespace craton::control {
 
 struct LocalJobOptions {
-  std::string worker_program;  ///< find_worker_program()
-  std::string recipe_path;     ///< the resolved recipe, for the workers
-  int64_t restore_step = 0;    ///< the checkpoint to begin with; 0: the initial state
-  bool take_over = false;      ///< goes on with the log and the live workers of an operator that is
-                               ///< gone, instead of `restore_step`
+  std::string worker_program;   ///< find_worker_program()
+  std::string recipe_path;      ///< the resolved recipe, for the workers
+  int64_t restore_step = 0;     ///< the checkpoint to begin with; 0: the initial state
+  int64_t restore_samples = 0;  ///< that the steps up to it have used
+  bool take_over = false;  ///< goes on with the log and the live workers of an operator that is
+                           ///< gone, instead of `restore_step`
   std::function<bool()> stop_requested = [] {
     return false;
   };  ///< true: finish the step, save, end
@@ -68,6 +69,7 @@ class LocalJob {
   void begin();
   void event(decltype(cluster::Event::what) what);
   void carry_out(const std::vector<cluster::Action>& actions);
+  void note_lost_steps(const cluster::Decision& decision);
   bool persist(const cluster::LogRecord& record);
   void wait_for_something();
   void pass_on_stop();
@@ -87,6 +89,7 @@ class LocalJob {
   void handle(Worker& worker, const protocol::Message& message);
   void handle_hello(Worker& worker, const protocol::Hello& hello);
   void handle_step(const protocol::StepDone& step);
+  void record_batch(const protocol::StepDone& step);
   void handle_part(const protocol::CheckpointPart& part);
   void handle_failed(Worker& worker, const protocol::Failed& failed);
   void handle_exit(Worker& worker);
@@ -126,7 +129,8 @@ class LocalJob {
   /// By generation, of those without a finished step.
   std::map<uint64_t, Interruption> interruptions_;
   cluster::Instant looked_at_{0};  ///< when progress was last looked at
-  double loss_ = 0, seconds_per_step_ = 0;
+  double loss_ = 0, seconds_per_step_ = 0, learning_rate_ = 0;
+  int64_t batch_ = 0;  ///< of the newest step
 };
 
 /// What the recipe says, for the operator's state machine.

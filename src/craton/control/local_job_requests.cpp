@@ -91,13 +91,14 @@ protocol::JobStatus LocalJob::status() const {
   out.generation = state_.log.membership.generation.value();
   out.step = journal_.last_step();
   out.steps = recipe_.train.steps;
-  out.checkpoint = state_.log.checkpoint.value();
+  out.checkpoint = state_.log.checkpoint.step.value();
   out.requested = state_.log.requested;
   out.min_workers = state_.options.elastic.min_workers;
-  out.max_workers =
-      std::min(state_.options.elastic.max_workers, state_.options.shape.micro_batches);
+  out.max_workers = cluster::most_workers(state_.options);
   out.spares = state_.options.spares;
   out.loss = loss_;
+  out.batch = batch_;
+  out.learning_rate = learning_rate_;
   out.seconds_per_step = seconds_per_step_;
   out.elapsed_seconds = journal_.elapsed();
   out.pid = ::getpid();

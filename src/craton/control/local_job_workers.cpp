@@ -227,7 +227,18 @@ void LocalJob::handle_step(const protocol::StepDone& step) {
   seconds_per_step_ =
       seconds_per_step_ == 0 ? step.seconds : 0.8 * seconds_per_step_ + 0.2 * step.seconds;
   journal_.on_step(step, training_workers());
+  record_batch(step);
   event(cluster::StepCommitted{Step(step.step)});
+}
+
+/// Where the batch follows the size: that it has.
+void LocalJob::record_batch(const protocol::StepDone& step) {
+  learning_rate_ = step.learning_rate;
+  const int64_t before = std::exchange(batch_, step.batch);
+  if (before == 0 || before == batch_) return;
+  record({"batch", Generation(step.generation), std::nullopt,
+          fmt::format("step {} is the first of {} samples instead of {}, with learning rate {:.2e}",
+                      step.step, batch_, before, learning_rate_)});
 }
 
 void LocalJob::handle_part(const protocol::CheckpointPart& part) {
@@ -237,14 +248,15 @@ void LocalJob::handle_part(const protocol::CheckpointPart& part) {
   };
   const bool known = std::any_of(parts_.begin(), parts_.end(),
                                  [&](const auto& p) { return same(p) && p.rank == part.rank; });
-  if (known || Step(part.step) <= state_.log.checkpoint) return;
+  if (known || Step(part.step) <= state_.log.checkpoint.step) return;
   parts_.push_back(part);
   std::vector<protocol::CheckpointPart> complete;
   std::copy_if(parts_.begin(), parts_.end(), std::back_inserter(complete), same);
   if (static_cast<int32_t>(complete.size()) < part.world_size) return;
   std::erase_if(parts_, [&](const protocol::CheckpointPart& p) { return p.step <= part.step; });
   journal_.on_checkpoint(complete);
-  event(cluster::CheckpointPublished{Step(part.step)});
+  event(cluster::CheckpointPublished{
+      {Step(part.step), part.samples_seen / recipe_.train.micro_batch}});
 }
 
 void LocalJob::handle_failed(Worker& worker, const protocol::Failed& failed) {

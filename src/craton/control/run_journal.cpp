@@ -38,7 +38,6 @@ double RunJournal::elapsed() const {
 
 void RunJournal::on_start(const protocol::Hello& hello, int workers) {
   job_.steps = recipe_.train.steps;
-  job_.global_batch = recipe_.train.global_batch;
   job_.tokens_per_sample = hello.tokens_per_sample;
   job_.training_flops_per_sample = hello.training_flops_per_sample;
   job_.peak_flops_per_worker = hello.peak_flops;
@@ -48,8 +47,8 @@ void RunJournal::on_start(const protocol::Hello& hello, int workers) {
   progress_.note(
       fmt::format("{}: {} parameters, {} worker{}, {}, {} micro-batches of {} a step; {}",
                   recipe_.name, format_count(static_cast<double>(hello.parameters)), workers,
-                  workers == 1 ? "" : "s", recipe_.parallel.strategy, recipe_.train.micro_batches(),
-                  recipe_.train.micro_batch, hello.data));
+                  workers == 1 ? "" : "s", recipe_.parallel.strategy,
+                  recipe_.micro_batches_with(workers), recipe_.train.micro_batch, hello.data));
   if (last_step_ > 0) progress_.note(fmt::format("goes on after step {}", last_step_));
   on_event(results::RunEvent::Kind::kStarted, last_step_, workers,
            last_step_ > 0 ? fmt::format("went on after step {}", last_step_) : "started", false);
@@ -66,6 +65,8 @@ void RunJournal::on_step(const protocol::StepDone& step, int workers) {
   metrics.validation_loss = step.validation_loss;
   metrics.gradient_norm = step.gradient_norm;
   metrics.learning_rate = step.learning_rate;
+  metrics.batch = step.batch;
+  metrics.samples_seen = step.samples_seen;
   metrics.applied = step.applied;
   if (!step.applied) ++result_.skipped_steps;
   metrics.skipped_steps = result_.skipped_steps;
@@ -87,6 +88,7 @@ void RunJournal::on_step(const protocol::StepDone& step, int workers) {
   if (metrics.validation_loss) result_.validation_loss = metrics.validation_loss;
   result_.workers = workers;
   step_seconds_ += metrics.seconds;
+  samples_ += metrics.batch;
   data_wait_seconds_ += metrics.data_wait_seconds;
   if (!step.applied) {
     on_event(
@@ -97,12 +99,20 @@ void RunJournal::on_step(const protocol::StepDone& step, int workers) {
   }
 }
 
+void RunJournal::go_back(int64_t step, uint64_t generation) {
+  if (step >= last_step_ || metrics_.empty() || metrics_.back().generation >= generation) return;
+  std::erase_if(metrics_, [&](const auto& m) { return m.step > step; });
+  metrics_file_ = results::MetricsFile(recipe_.run_folder + "/metrics.jsonl", step);
+  events_file_ = results::EventFile(recipe_.run_folder + "/tensorboard", step);
+  last_step_ = step;
+}
+
 void RunJournal::on_checkpoint(const std::vector<protocol::CheckpointPart>& parts) {
   const protocol::CheckpointPart& first = parts.front();
   checkpoint::Manifest manifest;
   manifest.step = first.step;
   manifest.updates = first.updates;
-  manifest.samples_seen = first.step * recipe_.train.global_batch;
+  manifest.samples_seen = first.samples_seen;
   manifest.generation = first.generation;
   manifest.recipe_digest = recipe_.digest();
   for (const auto& parameter : first.parameters)
@@ -132,8 +142,7 @@ results::Result RunJournal::finish(const protocol::Done& done) {
   result_.training_seconds = step_seconds_;
   const auto steps = static_cast<double>(done.step - result_.resumed_from_step);
   if (step_seconds_ > 0) {
-    result_.samples_per_second =
-        steps * static_cast<double>(recipe_.train.global_batch) / step_seconds_;
+    result_.samples_per_second = static_cast<double>(samples_) / step_seconds_;
     result_.data_wait_share = data_wait_seconds_ / step_seconds_;
   }
   const double busy = step_seconds_ + result_.downtime_seconds;
@@ -152,20 +161,31 @@ results::Result RunJournal::finish(const protocol::Done& done) {
   return result_;
 }
 
+/// "16", or "8 to 16".
+std::string RunJournal::windows_of_a_step() const {
+  int64_t least = 0, most = 0;
+  for (const auto& m : metrics_) {
+    if (m.batch == 0) continue;
+    least = least == 0 ? m.batch : std::min(least, m.batch);
+    most = std::max(most, m.batch);
+  }
+  if (most == 0) return std::to_string(recipe_.train.global_batch);
+  return least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
+}
+
 void RunJournal::write_report() {
   results::ReportInput input;
   input.result = result_;
   input.metrics = metrics_;
   input.events = events_;
   input.figures = results::load_figures(fs::path(recipe_.run_folder) / "figures");
-  input.facts = {
-      {"Data", data_},
-      {"Model",
-       fmt::format("{} parameters, {} tokens a window",
-                   format_count(static_cast<double>(result_.parameters)), job_.tokens_per_sample)},
-      {"Training", fmt::format("{} steps of {} windows, {} on {} worker{}", result_.steps,
-                               recipe_.train.global_batch, result_.strategy, result_.workers,
-                               result_.workers == 1 ? "" : "s")}};
+  input.facts = {{"Data", data_},
+                 {"Model", fmt::format("{} parameters, {} tokens a window",
+                                       format_count(static_cast<double>(result_.parameters)),
+                                       job_.tokens_per_sample)},
+                 {"Training", fmt::format("{} steps of {} windows, {} on {} worker{}",
+                                          result_.steps, windows_of_a_step(), result_.strategy,
+                                          result_.workers, result_.workers == 1 ? "" : "s")}};
   input.baseline_loss = 1.0;
   input.recipe_yaml = recipe_.settings.dump();
   results::write_report(fs::path(recipe_.run_folder) / "report.html", input);

@@ -24,6 +24,9 @@ class RunJournal {
 
   void on_start(const protocol::Hello& hello, int workers);
   void on_step(const protocol::StepDone& step, int workers);
+  /// The steps after `step` are computed again, perhaps with other batches: in `generation`, if
+  /// that has not shown any yet.
+  void go_back(int64_t step, uint64_t generation);
   /// All parts are on disk: makes the checkpoint whole.
   void on_checkpoint(const std::vector<protocol::CheckpointPart>& parts);
   /// Something happened to the job; shown on the console and in the report's timeline.
@@ -40,6 +43,8 @@ class RunJournal {
 
  private:
   void write_report();
+  std::string windows_of_a_step() const;
+
   const recipe::Recipe recipe_;
   const std::string started_;
   const std::chrono::steady_clock::time_point start_;
@@ -53,6 +58,7 @@ class RunJournal {
   results::Result result_;
   std::string data_;
   double step_seconds_ = 0, data_wait_seconds_ = 0;
+  int64_t samples_ = 0;  // of the run's steps
 };
 
 }  // namespace craton::control

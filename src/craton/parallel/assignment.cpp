@@ -67,7 +67,7 @@ std::vector<TreeNode> Assignment::contributions(Rank rank, int round) const {
 Assignment make_assignment(Strategy strategy, int32_t micro_batches,
                            const cluster::Decision& decision, int world_size, int training,
                            bool first) {
-  CRATON_CHECK(training >= 1 && training <= world_size && training <= micro_batches,
+  CRATON_CHECK(training >= 1 && training <= world_size && micro_batches >= 1,
                "{} of {} workers for {} micro-batches", training, world_size, micro_batches);
   if (!first) world_size = training;
   Assignment out;
@@ -108,6 +108,7 @@ cluster::Decision first_decision(Strategy strategy, int workers, int32_t micro_b
   decision.generation = Generation(1);
   decision.kind = cluster::DecisionKind::kRestore;
   decision.step = Step(0);
+  decision.micro_batches = decision.later_micro_batches = micro_batches;
   decision.placement = cluster::place_shards(input);
   return decision;
 }

@@ -32,7 +32,7 @@ inline bool keeps_sums(Strategy strategy) { return strategy != Strategy::kZero2;
 /// members.
 struct Assignment {
   Strategy strategy = Strategy::kDdp;
-  int32_t micro_batches = 1;  ///< M of the job
+  int32_t micro_batches = 1;  ///< M of the step
   std::vector<std::vector<int32_t>>
       keeps;  ///< by rank: micro-batches of which the rank already has sums
   std::vector<std::vector<int32_t>>
@@ -55,7 +55,7 @@ struct Assignment {
 /// survivors contribute the sums that they keep and members that leave still acknowledge; later
 /// steps use contiguous ranges (workers add up), or deal micro-batches out in turn (zero2, so that
 /// whole subtrees complete at the holder round by round). `training` members, the lowest ranks,
-/// compute.
+/// compute; there may be more of them than micro-batches.
 Assignment make_assignment(Strategy strategy, int32_t micro_batches,
                            const cluster::Decision& decision, int world_size, int training,
                            bool first);

@@ -52,6 +52,7 @@ cluster::Report make_report(const ShardedState& state, const GradientBuffers& gr
   report.parameters = progress.parameters;
   if (keeps_sums(strategy)) {
     report.held.step = progress.step.next();
+    report.held.micro_batches = gradients.micro_batches();
     for (int32_t m : gradients.held()) report.held.ranges.push_back({m, m + 1});
   }
   return report;
@@ -67,6 +68,7 @@ void StepEngine::restored(Step step, int64_t updates) {
   progress_ = {};
   progress_.step = step;
   progress_.updates = updates;
+  progress_.position = decision_.position;
   progress_.parameters = step;
   for (int32_t s = 0; s < layout_.shard_count(); ++s) {
     if (!state_.holds(ShardId(s))) continue;
@@ -78,7 +80,8 @@ void StepEngine::restored(Step step, int64_t updates) {
 }
 
 std::optional<StepResult> StepEngine::enter(const UpdateRule& rule) {
-  progress_.losses.resize(static_cast<size_t>(micro_batches_));
+  if (progress_.losses.size() != static_cast<size_t>(micro_batches_))
+    progress_.losses.assign(static_cast<size_t>(micro_batches_), std::nullopt);
   set_fault_step(decision_.step.value());
   const bool forward = decision_.kind == cluster::DecisionKind::kRollForward;
   Entry own;
@@ -118,9 +121,11 @@ std::optional<StepResult> StepEngine::enter(const UpdateRule& rule) {
   }
   if (decision_.kind == cluster::DecisionKind::kRestore) {
     gradients_.clear();
+    gradients_.set_micro_batches(micro_batches_);
     return std::nullopt;
   }
   transfer();
+  progress_.position = decision_.position;
   if (!forward) {
     CRATON_CHECK(base_updates.has_value(), "nobody stands at step {}", base);
     if (progress_.step.value() != base) progress_.step = Step(base);
@@ -130,6 +135,7 @@ std::optional<StepResult> StepEngine::enter(const UpdateRule& rule) {
     return std::nullopt;
   }
   gradients_.clear();
+  gradients_.set_micro_batches(micro_batches_);
   return roll_forward(rule, loss, base_updates, next_updates);
 }
 
@@ -142,6 +148,7 @@ void StepEngine::keep_sums() {
     CRATON_CHECK(gradients_.held() == kept,
                  "the decision keeps other sums than those that are here");
   }
+  gradients_.set_micro_batches(micro_batches_);
   for (int32_t m = 0; m < micro_batches_; ++m) {
     if (!std::binary_search(kept.begin(), kept.end(), m))
       progress_.losses[static_cast<size_t>(m)].reset();
@@ -270,6 +277,8 @@ StepResult StepEngine::roll_forward(const UpdateRule& rule, double loss,
                                     std::optional<int64_t> next_updates) {
   StepResult result;
   result.step = decision_.step;
+  result.micro_batches = micro_batches_;
+  result.position = decision_.position;
   result.loss = loss;
   result.contributed = progress_.contributed;
   commit(decision_.step, 0, slot_squares(), false, result);

@@ -20,6 +20,12 @@ GradientBuffers::GradientBuffers(const FlatLayout& layout, std::vector<Bucket> b
   }
 }
 
+void GradientBuffers::set_micro_batches(int32_t micro_batches) {
+  CRATON_CHECK(micro_batches == micro_batches_ || sums_.empty(),
+               "sums of a step of {} micro-batches in one of {}", micro_batches_, micro_batches);
+  micro_batches_ = micro_batches;
+}
+
 comm::Buffer GradientBuffers::acquire(const Bucket&) {
   {
     std::lock_guard lock(mutex_);

@@ -34,7 +34,10 @@ class GradientBuffers {
                   int32_t micro_batches);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Of a step.
   int32_t micro_batches() const { return micro_batches_; }
+  /// Of the steps to come; there must be no sums when it changes.
+  void set_micro_batches(int32_t micro_batches);
 
   /// Micro-batches of which there are sums, ascending.
   std::vector<int32_t> held() const;

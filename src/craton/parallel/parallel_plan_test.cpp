@@ -101,7 +101,7 @@ TEST(ReductionTree, AContiguousRangeNeedsFewSubtrees) {
 TEST(Assignment, EveryMicroBatchOnceForAnySize) {
   for (Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2}) {
     for (int32_t count : {1, 5, 8, 12}) {
-      for (int world = 1; world <= count; ++world) {
+      for (int world = 1; world <= count + 2; ++world) {
         const Assignment assignment = make_assignment(
             strategy, count, first_decision(strategy, world, count, 16), world, world, true);
         std::vector<int> seen(static_cast<size_t>(count));

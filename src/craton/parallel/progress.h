@@ -14,6 +14,7 @@ struct StepProgress {
   Step step;  ///< newest step that is committed and applied here
   int64_t updates =
       0;  ///< AdamW updates up to `step` (skipped steps do not count); part of the training state
+  int64_t position = 0;  ///< micro-batches that the steps up to `step` have used
   std::optional<cluster::CommitResult> last_commit;  ///< R5: kept until the next commit
   Step parameters;  ///< version of `ShardedState::parameters` as a whole; -1 while they are mixed
 

@@ -113,10 +113,10 @@ class RecoveryRules : public testing::Test {
   /// The next generation with these workers, of whom the last `leaving` leave; trains until `steps`
   /// are done or everybody is broken off.
   cluster::Decision run(const std::vector<int>& members, int64_t steps, const Watch& watch = {},
-                        int leaving = 0) {
+                        int leaving = 0, bool planned = false) {
     generation_ = generation_.next();
     const int training = static_cast<int>(members.size()) - leaving;
-    cluster::Membership membership{generation_, false, {}};
+    cluster::Membership membership{generation_, planned, {}};
     std::vector<cluster::Report> reports;
     comm::Group group;
     group.generation = generation_;
@@ -129,8 +129,9 @@ class RecoveryRules : public testing::Test {
            static_cast<int>(r) < training ? cluster::Role::kTraining : cluster::Role::kLeaving});
     }
     const cluster::Decision decision =
-        cluster::complete_decision({kShards, kMicroBatches, 1, false}, membership, reports,
-                                   cluster::judge(kShards, reports), primaries_, Step(0));
+        cluster::complete_decision(shape_, membership, reports, cluster::judge(kShards, reports),
+                                   primaries_, {Step(0)}, sizes_);
+    if (shape_.reference > 0) cluster::note_sizes(decision, sizes_);
     primaries_.clear();
     for (const auto& holders : decision.placement.holders)
       primaries_.push_back(membership.members[static_cast<size_t>(holders[0].value())].worker.id);
@@ -154,6 +155,14 @@ class RecoveryRules : public testing::Test {
     return alone.worker(0).digest;
   }
   void TestBody() override {}
+
+  cluster::JobShape shape_{kShards, kMicroBatches, 1, false};
+
+  /// Steps of 2 micro-batches a worker.
+  void let_the_batch_follow_the_size() {
+    shape_.micro_batches = 4;
+    shape_.reference = 2;
+  }
 
   static void break_off() {
     throw Error(ErrorCode::kGenerationEnded, "broken off", Reaction::kReconfigure);
@@ -185,7 +194,7 @@ class RecoveryRules : public testing::Test {
           // It depends on the parameters, as a model's does.
           for (int64_t i = 0; i < layout().slots()[slot].numel; ++i) {
             const int64_t at = layout().slots()[slot].offset + i;
-            gradient.push_back(value_of(w.progress.step.value() + 1, m, at) +
+            gradient.push_back(value_of(1, static_cast<int32_t>(w.progress.position) + m, at) +
                                0.1f * w.state.parameters()[static_cast<size_t>(at)]);
           }
           w.gradients.deliver(slot, gradient.data());
@@ -206,6 +215,7 @@ class RecoveryRules : public testing::Test {
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<cluster::WorkerId> primaries_;
+  cluster::StepSizes sizes_;
   Generation generation_{0};
 };
 
@@ -474,6 +484,72 @@ TEST_F(RecoveryRules, AnySizeMayFollowAnyOther) {
     for (int w : members) ASSERT_EQ(worker(w).error, "") << "size " << size;
   }
   EXPECT_EQ(worker(members[0]).digest, quiet(step));
+}
+
+/// Three workers, of whom the last leaves after step 2, as asked.
+class BatchThatFollowsTheSize : public RecoveryRules {
+ protected:
+  void start() {
+    let_the_batch_follow_the_size();
+    for (int w = 0; w < 3; ++w) add_worker();
+  }
+  static const std::string& quiet_change() {
+    static const std::string digest = [] {
+      BatchThatFollowsTheSize job;
+      job.start();
+      job.run({0, 1, 2}, 2);
+      job.run({0, 1, 2}, 4, {}, 1, true);
+      EXPECT_EQ(job.worker(0).progress.position, 6 + 6 + 4 + 4);
+      return job.worker(0).digest;
+    }();
+    return digest;
+  }
+
+  /// Two workers, one micro-batch each; one is lost in step 2, and three join at that moment.
+  static std::string join_while_a_step_of_two_is_lost(Strategy strategy) {
+    BatchThatFollowsTheSize job;
+    job.shape_.micro_batches = job.shape_.reference = 1;
+    for (int w = 0; w < 5; ++w) job.add_worker().strategy = strategy;
+    job.run({0, 1}, 2, [](Worker& w, const Moment& moment) {
+      if (moment.phase == Phase::kLosses && w.progress.step == Step(1)) break_off();
+    });
+    const auto decision = job.run({0, 2, 3, 4}, 3);
+    EXPECT_EQ(decision.micro_batches, 2);
+    EXPECT_EQ(job.worker(4).progress.position, 2 + 2 + 4);
+    EXPECT_EQ(job.worker(4).digest, job.worker(0).digest);
+    EXPECT_EQ(job.worker(4).digest.size(), 64u);
+    return job.worker(4).digest;
+  }
+};
+
+TEST_F(BatchThatFollowsTheSize, AStepThatIsComputedAgainKeepsItsMicroBatches) {
+  start();
+  run({0, 1, 2}, 2, [](Worker& w, const Moment& moment) {
+    if (moment.way == Way::kReceive && moment.phase == Phase::kLosses && w.progress.step == Step(1))
+      break_off();
+  });
+  const auto decision = run({0, 1}, 4);
+  EXPECT_EQ(decision.kind, cluster::DecisionKind::kRecompute);
+  EXPECT_EQ(decision.micro_batches, 6);
+  EXPECT_EQ(decision.later_micro_batches, 4);
+  EXPECT_EQ(decision.shares[0].keep, (std::vector<cluster::MicroBatchRange>{{0, 2}}));
+  EXPECT_EQ(decision.shares[1].keep, (std::vector<cluster::MicroBatchRange>{{2, 4}}));
+  EXPECT_EQ(worker(0).digest, quiet_change());
+  EXPECT_EQ(worker(1).digest, quiet_change());
+}
+
+TEST_F(BatchThatFollowsTheSize, AStepThatIsRolledForwardKeepsItsMicroBatches) {
+  start();
+  run({0, 1, 2}, 2, before_the_commit_of(2));
+  const auto decision = run({0, 1}, 4);
+  EXPECT_EQ(decision.kind, cluster::DecisionKind::kRollForward);
+  EXPECT_EQ(worker(0).digest, quiet_change());
+  EXPECT_EQ(worker(0).progress.position, 6 + 6 + 4 + 4);
+}
+
+TEST_F(BatchThatFollowsTheSize, AStepMayHaveFewerMicroBatchesThanWorkers) {
+  EXPECT_EQ(join_while_a_step_of_two_is_lost(Strategy::kZero1),
+            join_while_a_step_of_two_is_lost(Strategy::kZero2));
 }
 
 TEST_F(RecoveryRules, AHundredGenerationsInFlatMemory) {

@@ -72,7 +72,7 @@ StepEngine::StepEngine(ShardedState& state, GradientBuffers& gradients, StepProg
       decision_(decision),
       training_(training),
       layout_(state.layout()),
-      micro_batches_(gradients.micro_batches()) {
+      micro_batches_(decision.micro_batches) {
   assignment_ = make_assignment(strategy_, micro_batches_, decision_, communicator_.world_size(),
                                 training_, true);
 }
@@ -92,6 +92,8 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
                progress_.step.value());
   StepResult result;
   result.step = step;
+  result.micro_batches = micro_batches_;
+  result.position = progress_.position;
   Stopwatch watch;
   start_reducer();
   set_fault_step(step.value());
@@ -361,6 +363,7 @@ void StepEngine::apply(const UpdateRule& rule, const StepResult& result) {
     copy.complete = true;
   }
   progress_.step = result.step;
+  progress_.position = result.position + result.micro_batches;
 }
 
 void StepEngine::gather(Step step) {
@@ -420,9 +423,17 @@ void StepEngine::after_first_commit() {
         std::find(holders.begin(), holders.end(), rank()) == holders.end())
       state_.drop(ShardId(s));
   }
+  if (decision_.later_micro_batches != micro_batches_)
+    begin_steps_of(decision_.later_micro_batches);
   assignment_ = make_assignment(strategy_, micro_batches_, decision_, communicator_.world_size(),
                                 training_, false);
   reducer_.reset();  // its plan was that of the first step
+}
+
+void StepEngine::begin_steps_of(int32_t micro_batches) {
+  micro_batches_ = micro_batches;
+  gradients_.set_micro_batches(micro_batches);
+  progress_.losses.assign(static_cast<size_t>(micro_batches), std::nullopt);
 }
 
 std::vector<double> StepEngine::spread(Step step, int64_t count,

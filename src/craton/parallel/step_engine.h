@@ -31,6 +31,8 @@ struct UpdateRule {
 
 struct StepResult {
   Step step;
+  int32_t micro_batches = 0;  ///< of this step
+  int64_t position = 0;       ///< micro-batches of all steps before it
   double loss = 0;  ///< mean over the micro-batches, added up in a fixed tree over their numbers
   double gradient_norm = 0;  ///< of the mean gradient, before clipping; may be NaN or infinite
   uint64_t any_wish =
@@ -82,6 +84,8 @@ class StepEngine {
   Rank rank() const { return communicator_.rank(); }
   /// Of the next step.
   const Assignment& assignment() const { return assignment_; }
+  /// Of the steps after the next one, unless the generation ends before.
+  int32_t later_micro_batches() const { return decision_.later_micro_batches; }
 
   /// Carries out the decision: second copies are restored from their donors, a committed step is
   /// rolled forward (its result is returned), parameters reach those who lack them. A decision to
@@ -125,6 +129,7 @@ class StepEngine {
   [[noreturn]] void distrust(const std::vector<ShardId>& differing);
   void flip_memory();
   void keep_sums();
+  void begin_steps_of(int32_t micro_batches);
   void transfer();
   void send_copies(const cluster::Transfer& transfer, Rank receiver);
   void receive_copies(const cluster::Transfer& transfer);
@@ -145,8 +150,8 @@ class StepEngine {
   const cluster::Decision decision_;
   const int training_;
   const FlatLayout& layout_;
-  const int32_t micro_batches_;
-  bool first_ = true;  // no commit in this generation yet
+  int32_t micro_batches_;  // of the next step
+  bool first_ = true;      // no commit in this generation yet
   Assignment assignment_;
   std::unique_ptr<BucketReducer> reducer_;
   std::vector<std::unique_ptr<comm::PendingSend>>

@@ -24,6 +24,8 @@ void fill(wire::StepDone& to, const StepDone& m) {
   to.set_gather_seconds(m.gather_seconds);
   to.set_data_wait_seconds(m.data_wait_seconds);
   to.set_resident_bytes(m.resident_bytes);
+  to.set_batch(m.batch);
+  to.set_samples_seen(m.samples_seen);
 }
 
 StepDone read(const wire::StepDone& from) {
@@ -39,7 +41,9 @@ StepDone read(const wire::StepDone& from) {
              from.reduce_seconds(),
              from.gather_seconds(),
              from.data_wait_seconds(),
-             from.resident_bytes()};
+             from.resident_bytes(),
+             from.batch(),
+             from.samples_seen()};
   if (from.has_validation_loss()) m.validation_loss = from.validation_loss();
   return m;
 }
@@ -57,11 +61,13 @@ void fill(wire::CheckpointPart& to, const CheckpointPart& m) {
     p->set_dtype(parameter.dtype);
     p->set_fixed(!parameter.trained);
   }
+  to.set_samples_seen(m.samples_seen);
 }
 
 CheckpointPart read(const wire::CheckpointPart& from) {
-  CheckpointPart m{from.step(), from.updates(),    from.generation(),
-                   from.rank(), from.world_size(), {}};
+  CheckpointPart m{from.step(),        from.updates(),    from.generation(),  //
+                   from.rank(),        from.world_size(), {},
+                   from.samples_seen()};
   for (const auto& p : from.parameters())
     m.parameters.push_back({p.name(), {p.shape().begin(), p.shape().end()}, p.dtype(), !p.fixed()});
   return m;

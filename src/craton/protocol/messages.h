@@ -55,6 +55,7 @@ struct StepDone {
   double seconds = 0, compute_seconds = 0, reduce_seconds = 0, gather_seconds = 0,
          data_wait_seconds = 0;
   uint64_t resident_bytes = 0;
+  int64_t batch = 0, samples_seen = 0;  ///< samples of this step; of all steps up to it
 };
 
 struct SavedParameter {
@@ -70,6 +71,7 @@ struct CheckpointPart {
   uint64_t generation = 0;
   int32_t rank = 0, world_size = 0;
   std::vector<SavedParameter> parameters;  ///< all of the model's, in its order
+  int64_t samples_seen = 0;
 };
 
 /// A worker: all steps are done; it stays until it is stopped.

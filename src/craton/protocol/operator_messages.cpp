@@ -83,7 +83,8 @@ struct EventEncoder {
     return true;
   }
   bool operator()(const CheckpointPublished& e) {
-    out.mutable_checkpoint()->set_step(e.step.value());
+    out.mutable_checkpoint()->set_step(e.state.step.value());
+    out.mutable_checkpoint()->set_position(e.state.position);
     return true;
   }
   bool operator()(const StopRequested& e) {
@@ -184,7 +185,8 @@ OperatorInput decode_event(std::string_view bytes, Instant now) {
     case Case::kUndrain:
       return EventBody(UndrainRequested{in.undrain().node()});
     case Case::kCheckpoint:
-      return EventBody(CheckpointPublished{Step(in.checkpoint().step())});
+      return EventBody(
+          CheckpointPublished{{Step(in.checkpoint().step()), in.checkpoint().position()}});
     case Case::kStop:
       return EventBody(StopRequested{in.stop().why()});
     case Case::kProgress:

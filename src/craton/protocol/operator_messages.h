@@ -54,6 +54,8 @@ struct JobStatus {
   int64_t step = 0, steps = 0, checkpoint = 0;
   int requested = 0, min_workers = 0, max_workers = 0, spares = 0;
   double loss = 0, seconds_per_step = 0, elapsed_seconds = 0;
+  int64_t batch = 0;  ///< samples of the newest step
+  double learning_rate = 0;
   int64_t pid = 0;  ///< of the operator
   std::vector<Worker> workers;
 

@@ -50,8 +50,8 @@ TEST(OperatorMessages, EventsSurviveTheWire) {
             WorkerId(5));
   EXPECT_EQ(std::get<ScaleRequested>(over_the_wire(ScaleRequested{6})).workers, 6);
   EXPECT_EQ(std::get<UndrainRequested>(over_the_wire(UndrainRequested{"n"})).node, "n");
-  EXPECT_EQ(std::get<CheckpointPublished>(over_the_wire(CheckpointPublished{Step(20)})).step,
-            Step(20));
+  EXPECT_EQ(std::get<CheckpointPublished>(over_the_wire(CheckpointPublished{{Step(20), 90}})).state,
+            (DurableState{Step(20), 90}));
   EXPECT_EQ(std::get<StopRequested>(over_the_wire(StopRequested{"enough"})).why, "enough");
 }
 
@@ -71,7 +71,7 @@ TEST(OperatorMessages, ReportsKeepEverything) {
   report.copies = {{ShardId(1), Step(4), SlotTag{Step(5), Generation(2)}, true, 99},
                    {ShardId(2), Step(4), std::nullopt, false, 0}};
   report.last_commit = CommitResult{{Step(4), Generation(1)}, 2.5, false};
-  report.held = {Step(5), {{0, 2}, {4, 5}}};
+  report.held = {Step(5), {{0, 2}, {4, 5}}, 6};
   report.parameters = Step(4);
   EXPECT_EQ(std::get<ReportReceived>(over_the_wire(ReportReceived{report})).report, report);
 }
@@ -159,6 +159,8 @@ TEST(OperatorRequests, AStatusComesBackEqual) {
   status.seconds_per_step = 0.5;
   status.elapsed_seconds = 9;
   status.pid = 4711;
+  status.batch = 48;
+  status.learning_rate = 3e-4;
   status.workers = {{cluster::WorkerId(7),
                      2,
                      1,

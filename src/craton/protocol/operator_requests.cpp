@@ -82,6 +82,8 @@ std::string encode_status(const JobStatus& status) {
   out.set_seconds_per_step(status.seconds_per_step);
   out.set_elapsed_seconds(status.elapsed_seconds);
   out.set_pid(status.pid);
+  out.set_batch(status.batch);
+  out.set_learning_rate(status.learning_rate);
   for (const JobStatus::Worker& worker : status.workers) {
     auto* to = out.add_workers();
     to->set_worker(worker.id.value());
@@ -121,6 +123,8 @@ JobStatus decode_status(std::string_view bytes) {
   status.seconds_per_step = in.seconds_per_step();
   status.elapsed_seconds = in.elapsed_seconds();
   status.pid = in.pid();
+  status.batch = in.batch();
+  status.learning_rate = in.learning_rate();
   for (const auto& w : in.workers()) {
     const auto& p = w.progress();
     status.workers.push_back({cluster::WorkerId(w.worker()),

@@ -33,6 +33,9 @@ cluster::Decision decision() {
   d.shares = {{{{0, 2}}, {{4, 5}, {6, 7}}}, {}};
   d.needs_parameters = {Rank(2)};
   d.lost_steps = 3;
+  d.micro_batches = 8;
+  d.later_micro_batches = 6;
+  d.position = 88;
   return d;
 }
 
@@ -47,7 +50,7 @@ TEST(Messages, MembershipReportAndDecisionComeBackEqual) {
   report.took_part_in = Generation(6);
   report.copies = {{ShardId(3), Step(11), cluster::SlotTag{Step(12), Generation(6)}, true, 99},
                    {ShardId(4), Step(12), {}, false, 0}};
-  report.held = {Step(12), {{0, 1}, {3, 6}}};
+  report.held = {Step(12), {{0, 1}, {3, 6}}, 8};
   report.parameters = Step(-1);
   EXPECT_EQ(round_trip(report), report);
 }
@@ -63,7 +66,11 @@ TEST(Messages, StepsKeepWhatIsNotFinite) {
   EXPECT_TRUE(std::isinf(back.gradient_norm));
   EXPECT_FALSE(back.validation_loss);
   step.validation_loss = 0.5;
+  step.batch = 24;
+  step.samples_seen = 72;
   EXPECT_EQ(round_trip(step).validation_loss, 0.5);
+  EXPECT_EQ(round_trip(step).batch, 24);
+  EXPECT_EQ(round_trip(step).samples_seen, 72);
 }
 
 TEST(Messages, HelloAndPartsComeBackEqual) {
@@ -71,7 +78,8 @@ TEST(Messages, HelloAndPartsComeBackEqual) {
   EXPECT_EQ(hello.worker, worker(9));
   EXPECT_EQ(parse_address(hello.worker.address).tcp_port, 4711);
   const CheckpointPart part = round_trip(
-      CheckpointPart{4, 3, 2, 1, 5, {{"a.weight", {3, 4}}, {"count", {}, "I64", false}}});
+      CheckpointPart{4, 3, 2, 1, 5, {{"a.weight", {3, 4}}, {"count", {}, "I64", false}}, 64});
+  EXPECT_EQ(part.samples_seen, 64);
   ASSERT_EQ(part.parameters.size(), 2u);
   EXPECT_EQ(part.parameters[0].shape, (std::vector<int64_t>{3, 4}));
   EXPECT_TRUE(part.parameters[0].trained);
@@ -87,7 +95,9 @@ TEST(Messages, TheLogComesBackEqual) {
   record.decided_members = {{worker(5)}};
   record.primaries = {WorkerId(5), WorkerId(6)};
   record.phase = cluster::JobPhase::kTraining;
-  record.checkpoint = Step(10);
+  record.checkpoint = {Step(10), 80};
+  record.sizes.set({Step(11), 80, 8});
+  record.sizes.set({Step(13), 96, 6});
   record.requested = 3;
   EXPECT_EQ(decode_log(encode_log(record)), record);
 }

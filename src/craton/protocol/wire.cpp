@@ -109,6 +109,7 @@ void fill(Report& to, const cluster::Report& from) {
   if (from.last_commit) fill(*to.mutable_last_commit(), *from.last_commit);
   to.set_held_step(from.held.step.value());
   fill(*to.mutable_held(), from.held.ranges);
+  to.set_held_micro_batches(from.held.micro_batches);
   to.set_parameters(from.parameters.value());
 }
 
@@ -127,7 +128,7 @@ cluster::Report read(const Report& from) {
     out.copies.push_back(copy);
   }
   if (from.has_last_commit()) out.last_commit = read(from.last_commit());
-  out.held = {Step(from.held_step()), read_ranges(from.held())};
+  out.held = {Step(from.held_step()), read_ranges(from.held()), from.held_micro_batches()};
   out.parameters = Step(from.parameters());
   return out;
 }
@@ -160,6 +161,9 @@ void fill(Decision& to, const cluster::Decision& from) {
   }
   for (Rank r : from.needs_parameters) to.add_needs_parameters(r.value());
   to.set_lost_steps(from.lost_steps);
+  to.set_micro_batches(from.micro_batches);
+  to.set_later_micro_batches(from.later_micro_batches);
+  to.set_position(from.position);
 }
 
 cluster::Decision read(const Decision& from) {
@@ -178,6 +182,9 @@ cluster::Decision read(const Decision& from) {
     out.shares.push_back({read_ranges(s.keep()), read_ranges(s.compute())});
   out.needs_parameters = read_ranks(from.needs_parameters());
   out.lost_steps = from.lost_steps();
+  out.micro_batches = from.micro_batches();
+  out.later_micro_batches = from.later_micro_batches();
+  out.position = from.position();
   return out;
 }
 
@@ -190,7 +197,14 @@ void fill(LogRecord& to, const cluster::LogRecord& from) {
   for (cluster::WorkerId id : from.primaries) to.add_primaries(id.value());
   to.set_phase(static_cast<int32_t>(from.phase));
   to.set_reason(from.reason);
-  to.set_checkpoint(from.checkpoint.value());
+  to.set_checkpoint(from.checkpoint.step.value());
+  to.set_checkpoint_position(from.checkpoint.position);
+  for (const auto& size : from.sizes.entries) {
+    auto* s = to.add_sizes();
+    s->set_from(size.from.value());
+    s->set_position(size.position);
+    s->set_micro_batches(size.micro_batches);
+  }
   to.set_requested(from.requested);
   to.set_proven(from.proven);
 }
@@ -204,7 +218,9 @@ cluster::LogRecord read(const LogRecord& from) {
   for (uint64_t id : from.primaries()) out.primaries.push_back(cluster::WorkerId(id));
   out.phase = static_cast<cluster::JobPhase>(from.phase());
   out.reason = from.reason();
-  out.checkpoint = Step(from.checkpoint());
+  out.checkpoint = {Step(from.checkpoint()), from.checkpoint_position()};
+  for (const auto& s : from.sizes())
+    out.sizes.entries.push_back({Step(s.from()), s.position(), s.micro_batches()});
   out.requested = from.requested();
   out.proven = from.proven();
   return out;

@@ -33,6 +33,8 @@ std::optional<StepMetrics> parse_line(std::string_view line) {
   if (json.contains("val_loss")) m.validation_loss = number_of(json, "val_loss");
   m.gradient_norm = number_of(json, "grad_norm");
   m.learning_rate = number_of(json, "lr");
+  m.batch = static_cast<int64_t>(number_of(json, "batch"));
+  m.samples_seen = static_cast<int64_t>(number_of(json, "samples_seen"));
   m.applied = json.value("applied", true);
   m.skipped_steps = static_cast<int64_t>(number_of(json, "skipped_steps"));
   m.seconds = number_of(json, "seconds");
@@ -63,7 +65,7 @@ void each_line(std::string_view text, Visit visit) {
 
 void derive_rates(StepMetrics& m, const JobConstants& job) {
   if (!(m.seconds > 0)) return;
-  m.samples_per_second = static_cast<double>(job.global_batch) / m.seconds;
+  m.samples_per_second = static_cast<double>(m.batch) / m.seconds;
   m.tokens_per_second = m.samples_per_second * static_cast<double>(job.tokens_per_sample);
   m.flops_per_second = m.samples_per_second * job.training_flops_per_sample;
   const double peak = job.peak_flops_per_worker * static_cast<double>(m.workers);
@@ -96,6 +98,8 @@ std::string json_line(const StepMetrics& m) {
   if (m.validation_loss) json["val_loss"] = *m.validation_loss;
   json["grad_norm"] = m.gradient_norm;
   json["lr"] = m.learning_rate;
+  json["batch"] = m.batch;
+  json["samples_seen"] = m.samples_seen;
   json["applied"] = m.applied;
   json["skipped_steps"] = m.skipped_steps;
   json["generation"] = m.generation;

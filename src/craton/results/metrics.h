@@ -14,7 +14,6 @@ namespace craton::results {
 /// What does not change during a run and turns seconds into rates.
 struct JobConstants {
   int64_t steps = 0;
-  int64_t global_batch = 0;
   int64_t tokens_per_sample = 0;
   double training_flops_per_sample = 0;  ///< forward and backward
   double peak_flops_per_worker = 0;      ///< measured; 0: unknown
@@ -29,8 +28,9 @@ struct StepMetrics {
   std::optional<double> validation_loss;
   double gradient_norm = 0;
   double learning_rate = 0;
-  bool applied = true;        ///< false: not finite, so nothing was changed on any worker
-  int64_t skipped_steps = 0;  ///< so far
+  int64_t batch = 0, samples_seen = 0;  ///< samples of this step; of all steps up to it
+  bool applied = true;                  ///< false: not finite, so nothing was changed on any worker
+  int64_t skipped_steps = 0;            ///< so far
   double seconds = 0;
   double compute_seconds = 0, reduce_seconds = 0, gather_seconds = 0, data_wait_seconds = 0;
   uint64_t memory_bytes = 0;   ///< resident, largest worker

@@ -30,8 +30,9 @@ StepMetrics sample(int64_t step) {
   m.seconds = 0.5;
   m.data_wait_seconds = 0.0015;
   m.memory_bytes = 3u << 29;
+  m.batch = 16;
+  m.samples_seen = 16 * step;
   JobConstants job;
-  job.global_batch = 16;
   job.tokens_per_sample = 256;
   job.training_flops_per_sample = 1e9;
   job.peak_flops_per_worker = 20e9;
@@ -87,6 +88,8 @@ TEST(Metrics, FilesReadBackAndGoOn) {
   EXPECT_DOUBLE_EQ(*steps[4].validation_loss, 0.75);
   EXPECT_TRUE(std::isnan(steps[3].loss));
   EXPECT_EQ(steps[0].memory_bytes, 3u << 29);
+  EXPECT_EQ(steps[2].batch, 16);
+  EXPECT_EQ(steps[2].samples_seen, 48);
   EXPECT_DOUBLE_EQ(steps[0].peak_share, 0.4);
   {
     MetricsFile file(path, 3);
@@ -102,7 +105,7 @@ TEST(Metrics, FilesReadBackAndGoOn) {
 
 TEST(Metrics, JsonNamesAreStable) {
   const auto json = nlohmann::json::parse(json_line(sample(3)));
-  for (const char* name : {"step", "loss", "grad_norm", "lr", "samples_per_second",
+  for (const char* name : {"step", "loss", "grad_norm", "lr", "batch", "samples_per_second",
                            "tokens_per_second", "flops_per_second", "peak_share", "data_wait_share",
                            "memory_bytes", "skipped_steps", "applied", "workers", "generation"}) {
     EXPECT_TRUE(json.contains(name)) << name;

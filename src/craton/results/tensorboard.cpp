@@ -154,6 +154,7 @@ void EventFile::step(const StepMetrics& m) {
       {"loss/train", m.loss},
       {"optimizer/gradient_norm", m.gradient_norm},
       {"optimizer/learning_rate", m.learning_rate},
+      {"optimizer/batch", static_cast<double>(m.batch)},
       {"optimizer/skipped_steps", static_cast<double>(m.skipped_steps)},
       {"speed/samples_per_second", m.samples_per_second},
       {"speed/tokens_per_second", m.tokens_per_second},

@@ -17,12 +17,13 @@ void Simulation::committed(WorkerId worker, const Decision& decision, SlotTag sl
                           history_[t - 1].value(), slot.generation.value()));
     }
   } else if (t != history_.size() + 1) {
-    violate(fmt::format("step {} is committed after step {}", t, history_.size()));
+    return violate(fmt::format("step {} is committed after step {}", t, history_.size()));
   } else {
+    note_size(decision, slot.step);
     history_.push_back(slot.generation);
     ++result_.commits;
   }
-  if (norm != golden_.norms[t])
+  if (norm != golden_[t].norm)
     violate(fmt::format("step {} is committed with another norm than in a quiet run", t));
   // The first commit of each generation: whatever its holders lose later must be on the others.
   if (t != history_.size() || decision.generation <= committed_in_) return;
@@ -54,6 +55,33 @@ void Simulation::committed(WorkerId worker, const Decision& decision, SlotTag sl
   committed_copies_ = copies;
 }
 
+/// The first commit of a step: what an undisturbed run of steps of these sizes would have now.
+void Simulation::note_size(const Decision& decision, Step step) {
+  StepSizes sizes;
+  note_sizes(decision, sizes);
+  const auto size = sizes.at(step);
+  golden_.resize(static_cast<size_t>(step.value()));
+  const ToyTraining::State& before = golden_.back();
+  if (!size || size->position != before.position) {
+    return violate(
+        fmt::format("step {} does not begin at micro-batch {}, where the one before ended",
+                    step.value(), before.position));
+  }
+  const int64_t last = golden_.size() > 1 ? before.position - golden_[golden_.size() - 2].position
+                                          : size->micro_batches;
+  if (last != size->micro_batches) ++result_.resized_steps;
+  golden_.push_back(job_.training.after(before, step.value(), size->micro_batches));
+}
+
+void Simulation::begun(WorkerStep step) {
+  if (step.generation < last_decision_.generation) return;  // nobody will commit that
+  const int before = begun_.emplace(step.step, step.micro_batches).first->second;
+  if (before != step.micro_batches) {
+    violate(fmt::format("w{} begins step {} with {} micro-batches, it was begun with {}",
+                        step.worker.value(), step.step, step.micro_batches, before));
+  }
+}
+
 void Simulation::applied(WorkerId worker, int shard, SlotTag slot, uint64_t value) {
   if (processes_.at(worker)->worker.generation() < history_from_) return;
   const size_t t = static_cast<size_t>(slot.step.value());
@@ -63,7 +91,7 @@ void Simulation::applied(WorkerId worker, int shard, SlotTag slot, uint64_t valu
   } else if (history_[t - 1] != slot.generation) {
     violate(fmt::format("w{} applies attempt {} of step {}, history has attempt {}", worker.value(),
                         slot.generation.value(), t, history_[t - 1].value()));
-  } else if (value != golden_.states[t][shard]) {
+  } else if (value != golden_[t].values[shard]) {
     violate(fmt::format("shard {} on w{} differs from a quiet run after step {}", shard,
                         worker.value(), t));
   }

@@ -36,6 +36,7 @@ struct SimulationResult {
   int losses = 0;  ///< declared losses of state (all of them justified, if there is no violation)
   int roll_forwards = 0, recomputations = 0;
   int commits = 0;
+  int resized_steps = 0;     ///< committed with another number of micro-batches than the one before
   size_t largest_state = 0;  ///< most workers and reports that the operator knew at once
 };
 

@@ -91,7 +91,7 @@ void Simulation::check_end() {
     if (it == processes_.end() || member.role != Role::kTraining) continue;
     if (it->second->worker.phase() != WorkerPhase::kDone) continue;
     ++members;
-    if (it->second->worker.parameters() != golden_.states[options_.steps])
+    if (it->second->worker.parameters() != golden_.back().values)
       violate("final parameters differ from those of a quiet run");
   }
   if (members == 0 && faults_left_ == options_.faults) violate("nobody is left at the end");

@@ -94,6 +94,8 @@ void Simulation::note_decision(const Decision& decision) {
   switch (decision.kind) {
     case DecisionKind::kRollForward:
       ++result_.roll_forwards;
+      // Who had applied it may have begun the next one, but that can have come to nothing.
+      begun_.erase(begun_.upper_bound(decision.step.value()), begun_.end());
       break;
     case DecisionKind::kRecompute:
       ++result_.recomputations;
@@ -129,17 +131,23 @@ void Simulation::check_rollback(const Decision& decision) {
   }
   ++result_.losses;
   history_from_ = decision.generation;
-  history_.resize(step - 1);
+  forget_steps_after(decision.step.value() - 1);
+}
+
+void Simulation::forget_steps_after(int64_t step) {
+  if (static_cast<int64_t>(history_.size()) > step) history_.resize(static_cast<size_t>(step));
+  begun_.erase(begun_.upper_bound(step), begun_.end());
 }
 
 void Simulation::check_loss(const Decision& decision) {
   if (decision.generation <= history_from_ || (history_.empty() && decision.step.value() == 0)) {
     history_from_ = std::max(history_from_, decision.generation);
+    forget_steps_after(decision.step.value());
     return;
   }
   ++result_.losses;
   history_from_ = decision.generation;
-  history_.resize(static_cast<size_t>(decision.step.value()));
+  forget_steps_after(decision.step.value());
   const size_t lost = lost_domains();
   if (lost < committed_copies_) {
     violate(fmt::format(

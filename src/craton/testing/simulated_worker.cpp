@@ -6,12 +6,6 @@ namespace craton::testing {
 
 using namespace cluster;  // NOLINT: the words of the protocol
 
-namespace {
-uint64_t all_micro_batches(const SimulatedJob& job) {
-  return (uint64_t{1} << job.shape.micro_batches) - 1;
-}
-}  // namespace
-
 const char* mutation_name(Mutation mutation) {
   static constexpr const char* kNames[] = {"None",
                                            "NoAcknowledgement",
@@ -112,6 +106,7 @@ void SimulatedWorker::report(Generation generation) {
   if (!mutated(Mutation::kForgetCommit)) report.last_commit = last_commit_;
   if (job_.keeps_sums) {
     report.held.step = Step(sums_step_);
+    report.held.micro_batches = sums_of_;
     for (const auto& [m, sums] : sums_) report.held.ranges.push_back({m, m + 1});
   }
   report.parameters = Step(parameters_version_);
@@ -132,6 +127,8 @@ void SimulatedWorker::hear(const SendDecision& message) {
 void SimulatedWorker::begin(const Decision& decision) {
   decision_ = decision;
   first_commit_ = true;
+  position_ = decision.position;
+  micro_batches_ = decision.micro_batches;
   // Those who know the result may be lost next, so it is everybody's from here on (R5).
   if (decision.commit && !mutated(Mutation::kResultStaysWithItsOwner))
     last_commit_ = decision.commit;
@@ -176,14 +173,10 @@ void SimulatedWorker::begin_restore() {
   parameters_ = values;
   parameters_version_ = step;
   last_commit_.reset();
+  step_ = step;
   if (step >= job_.steps) return become_done();
-  std::vector<int> mine;
-  if (training()) {
-    const MicroBatchRange range = micro_batch_ranges(
-        job_.shape.micro_batches, training_members(membership_.members))[rank_.value()];
-    for (int m = range.begin; m < range.end; ++m) mine.push_back(m);
-  }
-  begin_step(step + 1, std::move(mine));
+  ++step_;
+  begin_step();
 }
 
 void SimulatedWorker::begin_recompute() {
@@ -201,8 +194,10 @@ void SimulatedWorker::begin_recompute() {
     return;
   }
   const MicroBatchShare& share = decision().shares[rank_.value()];
-  if (sums_step_ != step) sums_.clear();
+  world_.begun({info_.id, membership_.generation, step_, position_, micro_batches_});
+  if (sums_step_ != step || sums_of_ != micro_batches_) sums_.clear();
   sums_step_ = step;
+  sums_of_ = micro_batches_;
   to_compute_.clear();
   std::set<int> keep;
   for (const MicroBatchRange& range : share.keep) {
@@ -214,9 +209,7 @@ void SimulatedWorker::begin_recompute() {
     for (int m = range.begin; m < range.end; ++m) to_compute_.push_back(m);
   }
   if (mutated(Mutation::kCountTwice) && training()) {  // forgets that others kept what they have
-    const MicroBatchRange range = micro_batch_ranges(
-        job_.shape.micro_batches, training_members(membership_.members))[rank_.value()];
-    for (int m = range.begin; m < range.end; ++m) {
+    for (int m : regular_share()) {
       if (std::find(to_compute_.begin(), to_compute_.end(), m) == to_compute_.end())
         to_compute_.push_back(m);
     }
@@ -233,8 +226,9 @@ void SimulatedWorker::begin_roll_forward() {
   phase_ = WorkerPhase::kHeal;
   sums_.clear();
   if (!mutated(Mutation::kApplyBeforeHeal)) return;
-  double norm = decision().commit ? decision().commit->norm
-                                  : job_.training.run(static_cast<int>(step_)).norms.back();
+  ToyTraining::State quiet = job_.training.start();
+  for (int64_t t = 1; t <= step_; ++t) quiet = job_.training.after(quiet, t, micro_batches_);
+  const double norm = decision().commit ? decision().commit->norm : quiet.norm;
   last_commit_ =
       CommitResult{{decision().step, decision().slot_generation}, norm, ToyTraining::finite(norm)};
   for (auto& [shard, copy] : copies_) apply_copy(shard, copy);
@@ -249,13 +243,24 @@ void SimulatedWorker::become_done() {
   }
 }
 
-void SimulatedWorker::begin_step(int64_t step, std::vector<int> micro_batches) {
-  step_ = sums_step_ = step;
+std::vector<int> SimulatedWorker::regular_share() const {
+  std::vector<int> mine;
+  if (!training()) return mine;
+  const MicroBatchRange range =
+      micro_batch_ranges(micro_batches_, training_members(membership_.members))[rank_.value()];
+  for (int m = range.begin; m < range.end; ++m) mine.push_back(m);
+  return mine;
+}
+
+void SimulatedWorker::begin_step() {
+  world_.begun({info_.id, membership_.generation, step_, position_, micro_batches_});
+  sums_step_ = step_;
+  sums_of_ = micro_batches_;
   sums_.clear();
-  to_compute_ = std::move(micro_batches);
+  to_compute_ = regular_share();
   phase_ = WorkerPhase::kCompute;
-  std::erase_if(reductions_, [&](const auto& entry) { return entry.first.first < step; });
-  std::erase_if(entered_, [&](const auto& entry) { return entry.first.first < step; });
+  std::erase_if(reductions_, [&](const auto& entry) { return entry.first.first < step_; });
+  std::erase_if(entered_, [&](const auto& entry) { return entry.first.first < step_; });
 }
 
 void SimulatedWorker::fetch_missing() {
@@ -277,7 +282,7 @@ void SimulatedWorker::step() {
     std::vector<uint64_t>& sums = sums_[m];
     sums.clear();
     for (int s = 0; s < job_.shape.shards; ++s)
-      sums.push_back(job_.training.gradient(parameters_, step_, m, s));
+      sums.push_back(job_.training.gradient(parameters_, step_, position_ + m, s));
   } else {
     for (auto& [shard, copy] : copies_) {
       if (!copy.slot || copy.slot->tag.step.value() != step_) continue;
@@ -433,7 +438,7 @@ bool SimulatedWorker::reduce_and_store() {
     Reduction& reduction = reductions_[{step_, s}];
     if (!reduction.stored) {
       const auto it = copies_.find(s);
-      if (reduction.micro_batches == all_micro_batches(job_) && it != copies_.end() &&
+      if (reduction.micro_batches == all_micro_batches() && it != copies_.end() &&
           may_acknowledge(state_of(s, it->second), tag)) {
         it->second.slot = {tag, reduction.sum};
         reduction.stored = true;
@@ -513,14 +518,14 @@ bool SimulatedWorker::adopt_parameters(int64_t version) {
 void SimulatedWorker::finish_step() {
   if (rank_ == Rank(0) && step_ % job_.checkpoint_every == 0) {
     world_.checkpoint(step_, parameters_);
-    world_.tell_operator(info_.id, {{}, CheckpointPublished{Step(step_)}});
+    world_.tell_operator(info_.id,
+                         {{}, CheckpointPublished{{Step(step_), position_ + micro_batches_}}});
   }
   if (step_ == job_.steps) return become_done();
-  const MicroBatchRange range = micro_batch_ranges(
-      job_.shape.micro_batches, training_members(membership_.members))[rank_.value()];
-  std::vector<int> mine;
-  for (int m = range.begin; m < range.end; ++m) mine.push_back(m);
-  begin_step(step_ + 1, std::move(mine));
+  ++step_;
+  position_ += micro_batches_;
+  micro_batches_ = decision().later_micro_batches;
+  begin_step();
 }
 
 void SimulatedWorker::receive(PeerMessage message) {

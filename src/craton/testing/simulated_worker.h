@@ -110,6 +110,14 @@ struct PeerMessage {
       what;
 };
 
+/// A step as one worker sees it.
+struct WorkerStep {
+  cluster::WorkerId worker;
+  Generation generation;
+  int64_t step = 0, position = 0;
+  int micro_batches = 0;
+};
+
 /// What workers reach of the world around them.
 class WorkerWorld {
  public:
@@ -124,6 +132,8 @@ class WorkerWorld {
   /// A worker changed its copy of a shard to the state after `slot.step`.
   virtual void applied(cluster::WorkerId worker, int shard, cluster::SlotTag slot,
                        uint64_t value) = 0;
+  /// A worker begins to compute a step, under this decision.
+  virtual void begun(WorkerStep step) = 0;
   virtual void checkpoint(int64_t step, const ToyTraining::Values& values) = 0;
   virtual const ToyTraining::Values& checkpoint_of(int64_t step) = 0;
   virtual void left(cluster::WorkerId worker) = 0;
@@ -178,7 +188,10 @@ class SimulatedWorker {
   void begin_recompute();
   void begin_roll_forward();
   void become_done();
-  void begin_step(int64_t step, std::vector<int> micro_batches);
+  /// Step `step_`, with the micro-batches that it has by now.
+  void begin_step();
+  std::vector<int> regular_share() const;
+  uint64_t all_micro_batches() const { return (uint64_t{1} << micro_batches_) - 1; }
   void fetch_missing();
   void give(int64_t version, const std::vector<Rank>& to);
   void advance();
@@ -227,12 +240,15 @@ class SimulatedWorker {
   Generation newest_generation_;  ///< that it was a member of
 
   int64_t step_ = 0;
+  int64_t position_ = 0;   ///< micro-batches of the steps before `step_`
+  int micro_batches_ = 0;  ///< of `step_`
   std::map<int, SimulatedCopy> copies_;
   ToyTraining::Values parameters_;
   int64_t parameters_version_ = -1;
   std::optional<cluster::CommitResult> last_commit_;
 
   int64_t sums_step_ = 0;
+  int sums_of_ = 0;                            ///< micro-batches of that step
   std::map<int, std::vector<uint64_t>> sums_;  ///< by micro-batch: gradients by shard
   std::vector<int> to_compute_;
   struct Reduction {

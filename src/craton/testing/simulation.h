@@ -33,13 +33,13 @@ class Simulation : public WorkerWorld {
  public:
   explicit Simulation(const SimulationOptions& options)
       : options_(options), random_(mix(options.seed, 77)) {
-    job_.training = {options.seed, options.shape.shards, options.shape.micro_batches};
+    job_.training = {options.seed, options.shape.shards};
     job_.shape = options.shape;
     job_.keeps_sums = options.keeps_sums;
     job_.steps = options.steps;
     job_.mutation = options.mutation;
-    golden_ = job_.training.run(static_cast<int>(options.steps));
-    checkpoints_[0] = golden_.states[0];
+    golden_ = {job_.training.start()};
+    checkpoints_[0] = golden_[0].values;
     membership_options_.shape = options.shape;
     membership_options_.elastic = {.min_workers = 1, .max_workers = options.max_workers};
     membership_options_.elastic.failure_backoff = milliseconds(10);
@@ -92,6 +92,7 @@ class Simulation : public WorkerWorld {
       result_.violation = fmt::format("seed {}, event {}: {}", options_.seed, result_.events, what);
     trace("VIOLATION {}", what);
   }
+  void begun(WorkerStep step) override;
   void checkpoint(int64_t step, const ToyTraining::Values& values) override {
     checkpoints_[step] = values;
   }
@@ -127,6 +128,7 @@ class Simulation : public WorkerWorld {
   size_t lost_domains() const;
   void check_rollback(const Decision& decision);
   void check_loss(const Decision& decision);
+  void forget_steps_after(int64_t step);
   void crash_operator(std::vector<Action> unfinished);
   void wake_zombie_operator();
   void forge_reports();
@@ -137,11 +139,12 @@ class Simulation : public WorkerWorld {
   void request_change();
   Process* random_process(bool members_only);
 
+  void note_size(const Decision& decision, Step step);
   void check_end();
 
   const SimulationOptions options_;
   SimulatedJob job_;
-  ToyTraining::Golden golden_;
+  std::vector<ToyTraining::State> golden_;  ///< by step: an undisturbed run of steps of these sizes
   uint64_t random_;
   Instant now_{1000};
   SimulationResult result_;
@@ -164,6 +167,7 @@ class Simulation : public WorkerWorld {
 
   std::map<int64_t, ToyTraining::Values> checkpoints_;
   std::vector<Generation> history_;  ///< by step - 1: the attempt that was committed
+  std::map<int64_t, int> begun_;     ///< by step: how many micro-batches it was begun with
   Generation
       history_from_;  ///< zombies of generations before the last loss live in another history
   Membership committed_members_;  ///< of the newest commit

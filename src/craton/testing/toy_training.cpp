@@ -15,7 +15,7 @@ ToyTraining::Values ToyTraining::initial() const {
   return values;
 }
 
-uint64_t ToyTraining::gradient(const Values& parameters, int64_t step, int micro_batch,
+uint64_t ToyTraining::gradient(const Values& parameters, int64_t step, int64_t micro_batch,
                                int shard) const {
   uint64_t all = static_cast<uint64_t>(step);
   for (uint64_t p : parameters) all = mix(all, p);
@@ -26,23 +26,17 @@ uint64_t ToyTraining::apply(uint64_t value, uint64_t gradient, double norm, bool
   return finite ? mix(value ^ gradient, static_cast<uint64_t>(norm)) : value;
 }
 
-ToyTraining::Golden ToyTraining::run(int steps) const {
-  Golden golden{{initial()}, {0}};
-  for (int64_t t = 1; t <= steps; ++t) {
-    const Values& before = golden.states.back();
-    Values gradients(shards, 0);
-    double norm = 0;
-    for (int s = 0; s < shards; ++s) {
-      for (int m = 0; m < micro_batches; ++m) gradients[s] += gradient(before, t, m, s);
-      norm += norm_part(gradients[s]);
-    }
-    Values after;
-    for (int s = 0; s < shards; ++s)
-      after.push_back(apply(before[s], gradients[s], norm, finite(norm)));
-    golden.states.push_back(std::move(after));
-    golden.norms.push_back(norm);
+ToyTraining::State ToyTraining::after(const State& before, int64_t step, int micro_batches) const {
+  State state{{}, 0, before.position + micro_batches};
+  Values gradients(shards, 0);
+  for (int s = 0; s < shards; ++s) {
+    for (int m = 0; m < micro_batches; ++m)
+      gradients[s] += gradient(before.values, step, before.position + m, s);
+    state.norm += norm_part(gradients[s]);
   }
-  return golden;
+  for (int s = 0; s < shards; ++s)
+    state.values.push_back(apply(before.values[s], gradients[s], state.norm, finite(state.norm)));
+  return state;
 }
 
 }  // namespace craton::testing

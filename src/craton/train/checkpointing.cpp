@@ -90,6 +90,7 @@ void CheckpointSaver::save(comm::Communicator& communicator,
   protocol::CheckpointPart part;
   part.step = step.value();
   part.updates = trainer_.progress().updates;
+  part.samples_seen = trainer_.samples_seen();
   part.generation = communicator.generation().value();
   part.rank = communicator.rank().value();
   part.world_size = assignment.world_size();
@@ -117,7 +118,7 @@ void CheckpointSaver::save(comm::Communicator& communicator,
   });
 }
 
-int64_t load_checkpoint(Trainer& trainer, const std::filesystem::path& path) {
+Trainer::Restored load_checkpoint(Trainer& trainer, const std::filesystem::path& path) {
   const checkpoint::CheckpointReader reader(path);
   const parallel::FlatLayout& layout = trainer.layout();
   std::set<std::string> names;
@@ -148,7 +149,7 @@ int64_t load_checkpoint(Trainer& trainer, const std::filesystem::path& path) {
                   {trainer.state().exp_avg_sq(c) + begin - chunk.offset, length});
     }
   }
-  return reader.manifest().updates;
+  return {reader.manifest().updates, reader.manifest().samples_seen};
 }
 
 }  // namespace craton::train

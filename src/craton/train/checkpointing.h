@@ -41,8 +41,8 @@ class CheckpointSaver {
 };
 
 /// Fills the trainer's parameters, and the moments of the shards that it holds, from a checkpoint
-/// that any number of workers has written with any strategy. Returns the number of updates. Error
-/// when its parameters are not the model's.
-int64_t load_checkpoint(Trainer& trainer, const std::filesystem::path& checkpoint);
+/// that any number of workers has written with any strategy. Error when its parameters are not the
+/// model's.
+Trainer::Restored load_checkpoint(Trainer& trainer, const std::filesystem::path& checkpoint);
 
 }  // namespace craton::train

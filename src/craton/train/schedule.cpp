@@ -17,4 +17,8 @@ double learning_rate(const recipe::TrainRecipe& train, Step step) {
   return floor + (peak - floor) * 0.5 * (1 + std::cos(3.14159265358979323846 * progress));
 }
 
+double learning_rate(const recipe::Recipe& recipe, Step step, int64_t micro_batches) {
+  return learning_rate(recipe.train, step) * recipe.learning_rate_factor(micro_batches);
+}
+
 }  // namespace craton::train

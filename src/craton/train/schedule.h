@@ -10,4 +10,7 @@ namespace craton::train {
 /// alone.
 double learning_rate(const recipe::TrainRecipe& train, Step step);
 
+/// Of a step of so many micro-batches: that, times what the recipe's rule makes of the batch.
+double learning_rate(const recipe::Recipe& recipe, Step step, int64_t micro_batches);
+
 }  // namespace craton::train

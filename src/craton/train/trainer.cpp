@@ -109,9 +109,9 @@ void Trainer::lay_out() {
   }
 }
 
-double Trainer::compute(Step step, int32_t micro_batch) {
+double Trainer::compute(int64_t micro_batch) {
   runtime::count_progress();
-  const model::Batch batch = data_->micro_batch(step, micro_batch);
+  const model::Batch batch = data_->micro_batch(micro_batch);
   runtime::count_progress();
   const torch::Tensor loss = model_->loss(batch);
   loss.backward();
@@ -119,7 +119,8 @@ double Trainer::compute(Step step, int32_t micro_batch) {
 }
 
 void Trainer::warm_up() {
-  model::Batch batch = data_->micro_batch(Step(recipe_.train.steps), 0);
+  model::Batch batch =
+      data_->micro_batch((recipe_.train.steps - 1) * recipe_.train.micro_batches());
   for (int64_t& number : batch.sample_numbers) number += kFirstWarmUpNumber;
   gradients_->begin(0, false, nullptr);
   model_->loss(batch).backward();
@@ -144,9 +145,9 @@ bool Trainer::due(int64_t every, Step step) const {
   return every > 0 && (step.value() % every == 0 || step.value() == recipe_.train.steps);
 }
 
-parallel::UpdateRule Trainer::rule(Step step) const {
+parallel::UpdateRule Trainer::rule(Step step, int32_t micro_batches) const {
   const recipe::OptimizerRecipe& optimizer = recipe_.train.optimizer;
-  return {learning_rate(recipe_.train, step),
+  return {learning_rate(recipe_, step, micro_batches),
           optimizer.beta1,
           optimizer.beta2,
           optimizer.eps,
@@ -162,7 +163,9 @@ protocol::StepDone Trainer::describe(const parallel::StepResult& result,
   done.applied = result.applied;
   done.loss = result.loss;
   done.gradient_norm = result.gradient_norm;
-  done.learning_rate = learning_rate(recipe_.train, result.step);
+  done.learning_rate = learning_rate(recipe_, result.step, result.micro_batches);
+  done.batch = data_->first_sample(result.micro_batches);
+  done.samples_seen = data_->first_sample(result.position) + done.batch;
   done.compute_seconds = result.compute_seconds;
   done.reduce_seconds = result.reduce_seconds + result.commit_seconds;
   done.gather_seconds = result.gather_seconds;
@@ -170,12 +173,21 @@ protocol::StepDone Trainer::describe(const parallel::StepResult& result,
   return done;
 }
 
-void Trainer::restore(parallel::StepEngine& engine, Step step) {
+void Trainer::restore(parallel::StepEngine& engine, const cluster::Decision& decision) {
   engine.hold_shards();
+  const Step step = decision.step;
   int64_t updates = 0;
   if (step.value() > 0) {
     const LongPhase phase(cluster::StepPhase::kCheckpoint);
-    updates = load_(step);
+    const Restored restored = load_(step);
+    updates = restored.updates;
+    const int64_t samples = data_->first_sample(decision.position);
+    if (restored.samples_seen != samples) {
+      fail(ErrorCode::kCorrupt,
+           "the checkpoint of step {} says that {} samples were used up to it, and the operator's "
+           "log that {} were",
+           step.value(), restored.samples_seen, samples);
+    }
   } else {
     if (progress_.parameters != Step(0)) fill_with_initial_parameters();
     for (int64_t c = 0; c < layout().chunk_count(); ++c) {
@@ -198,14 +210,27 @@ void Trainer::fill_with_initial_parameters() {
   }
 }
 
+/// Of the next step, and then of those that this worker will compute if nothing changes.
+void Trainer::expect_data(const parallel::StepEngine& engine, Step next) {
+  const auto& assignment = engine.assignment();
+  const auto& mine = assignment.computes[static_cast<size_t>(engine.rank().value())];
+  std::vector<int64_t> numbers;
+  int64_t position = progress_.position;
+  const int64_t last = std::min(recipe_.train.steps, next.value() + TrainingData::kStepsAhead - 1);
+  for (int64_t step = next.value(); step <= last; ++step) {
+    for (int32_t m : mine) numbers.push_back(position + m);
+    position += step == next.value() ? assignment.micro_batches : engine.later_micro_batches();
+  }
+  data_->expect(numbers);
+}
+
 parallel::StepResult Trainer::run_step(parallel::StepEngine& engine, Step step,
                                        TrainingListener& listener) {
   runtime::set_progress_step(step.value());
-  const auto& mine = engine.assignment().computes[static_cast<size_t>(engine.rank().value())];
-  data_->expect(step, mine);
+  expect_data(engine, step);
   parallel::StepWork work;
-  work.rule = rule(step);
-  work.compute = [&](int32_t m) { return compute(step, m); };
+  work.rule = rule(step, engine.assignment().micro_batches);
+  work.compute = [&](int32_t m) { return compute(progress_.position + m); };
   work.wishes = [&] {
     return (listener.stop_requested() ? kWishStop : 0) |
            (listener.next_generation_announced() ? kWishNextGeneration : 0);
@@ -227,7 +252,7 @@ void Trainer::tell_committed(const parallel::StepResult& result, Generation gene
                             result.gradient_norm, result.applied, {}};
   for (int32_t m : result.contributed) {
     for (int64_t i = 0; i < recipe_.train.micro_batch; ++i)
-      step.contributed.push_back(data_->first_sample(result.step, m) + i);
+      step.contributed.push_back(data_->first_sample(result.position + m) + i);
   }
   for (const auto& callback : callbacks_) callback->on_commit(step);
 }
@@ -242,8 +267,8 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
   if (leaving) {
     for (const auto& callback : callbacks_) callback->on_drain(change);
   }
-  if (decision.kind == cluster::DecisionKind::kRestore) restore(engine, decision.step);
-  const auto rolled = engine.enter(rule(decision.step));
+  if (decision.kind == cluster::DecisionKind::kRestore) restore(engine, decision);
+  const auto rolled = engine.enter(rule(decision.step, decision.micro_batches));
   told_ = std::min(told_, progress_.step);  // a loss may have gone back
   if (rolled) {
     if (leaving) return {Outcome::Kind::kLeft, ""};

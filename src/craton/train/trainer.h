@@ -80,25 +80,31 @@ class Trainer {
   cluster::Report report() const;
 
   const parallel::StepProgress& progress() const { return progress_; }
+  /// Samples that all committed steps have used.
+  int64_t samples_seen() const { return data_->first_sample(progress_.position); }
 
   /// Called when a checkpoint is due, by all training members at the same step.
   using CheckpointWriter =
       std::function<void(comm::Communicator& communicator, const parallel::Assignment& assignment)>;
   void set_checkpoint_writer(CheckpointWriter save) { save_ = std::move(save); }
+  struct Restored {
+    int64_t updates = 0, samples_seen = 0;
+  };
   /// Called to fill in parameters and moments of the held shards from the durable checkpoint of a
-  /// step; returns its number of updates.
-  using CheckpointReader = std::function<int64_t(Step step)>;
+  /// step.
+  using CheckpointReader = std::function<Restored(Step step)>;
   void set_checkpoint_reader(CheckpointReader load) { load_ = std::move(load); }
 
  private:
   void lay_out();
-  double compute(Step step, int32_t micro_batch);
+  double compute(int64_t micro_batch);
   double validate(parallel::StepEngine& engine, Step step);
-  void restore(parallel::StepEngine& engine, Step step);
+  void restore(parallel::StepEngine& engine, const cluster::Decision& decision);
   void fill_with_initial_parameters();
   parallel::StepResult run_step(parallel::StepEngine& engine, Step step,
                                 TrainingListener& listener);
-  parallel::UpdateRule rule(Step step) const;
+  void expect_data(const parallel::StepEngine& engine, Step next);
+  parallel::UpdateRule rule(Step step, int32_t micro_batches) const;
   protocol::StepDone describe(const parallel::StepResult& result, Generation generation) const;
   bool due(int64_t every, Step step) const;
   void tell_committed(const parallel::StepResult& result, Generation generation);

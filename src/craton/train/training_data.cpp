@@ -7,8 +7,6 @@
 namespace craton::train {
 namespace {
 
-/// Steps whose windows are prepared ahead; the loader's byte budget is the real bound.
-constexpr int64_t kStepsAhead = 4;
 constexpr int64_t kFirstValidationNumber = int64_t{1} << 40;
 
 volume::SamplerSettings sampler_settings(const recipe::Recipe& recipe) {
@@ -67,13 +65,9 @@ TrainingData::TrainingData(const recipe::Recipe& recipe)
 
 std::string TrainingData::describe() const { return sampler_->describe() + cache_; }
 
-int64_t TrainingData::first_sample(Step step, int32_t m) const {
-  return (step.value() - 1) * recipe_.train.global_batch + m * recipe_.train.micro_batch;
-}
-
-model::Batch TrainingData::micro_batch(Step step, int32_t m) {
+model::Batch TrainingData::micro_batch(int64_t number) {
   const int64_t rows = recipe_.train.micro_batch;
-  const int64_t first = first_sample(step, m);
+  const int64_t first = first_sample(number);
   model::Batch batch;
   batch.seed = recipe_.seed;
   const volume::WindowSpec window = sampler_->locate(first);
@@ -107,16 +101,11 @@ int64_t TrainingData::validation_size() const {
              : 0;
 }
 
-void TrainingData::expect(Step next, const std::vector<int32_t>& micro_batches) {
+void TrainingData::expect(const std::vector<int64_t>& micro_batches) {
   std::vector<int64_t> numbers;
-  const int64_t last = std::min(recipe_.train.steps, next.value() + kStepsAhead - 1);
-  for (int64_t step = next.value(); step <= last; ++step) {
-    for (int32_t m : micro_batches) {
-      for (int64_t i = 0; i < recipe_.train.micro_batch; ++i) {
-        numbers.push_back((step - 1) * recipe_.train.global_batch + m * recipe_.train.micro_batch +
-                          i);
-      }
-    }
+  for (int64_t number : micro_batches) {
+    for (int64_t i = 0; i < recipe_.train.micro_batch; ++i)
+      numbers.push_back(first_sample(number) + i);
   }
   loader_->expect(numbers);
 }

@@ -1,32 +1,34 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
-#include "craton/base/strong.h"
 #include "craton/model/model.h"
 #include "craton/recipe/recipe.h"
 #include "craton/volume/sampling/loader.h"
 
 namespace craton::train {
 
-/// The micro-batches of a job, by number: which samples belong to (step, micro-batch) is
-/// arithmetic, so any worker can make any of them.
+/// The micro-batches of a job, by number: which samples belong to each is arithmetic, so any worker
+/// can make any of them. Counted over all steps: micro-batch m of a step is number position + m,
+/// where all steps before it have used `position` of them.
 class TrainingData {
  public:
   explicit TrainingData(const recipe::Recipe& recipe);
 
-  /// Samples (step-1) * global_batch + micro_batch * m ..., in order; as model::Batch with input
-  /// [micro_batch, window...]. Where volumes have windows of their own, micro_batch is 1.
-  model::Batch micro_batch(Step step, int32_t m);
+  /// Samples micro_batch * number ..., in order; as model::Batch with input [micro_batch,
+  /// window...]. Where volumes have windows of their own, micro_batch is 1.
+  model::Batch micro_batch(int64_t number);
   /// Number of its first sample; the others follow.
-  int64_t first_sample(Step step, int32_t m) const;
+  int64_t first_sample(int64_t number) const { return number * recipe_.train.micro_batch; }
   /// One validation window, as a batch of one.
   model::Batch validation(int64_t index);
   int64_t validation_size() const;
 
-  /// Tells the loader which micro-batches this worker will take next: those of `micro_batches` in
-  /// steps `next`, next+1, ... up to its look-ahead.
-  void expect(Step next, const std::vector<int32_t>& micro_batches);
+  /// Steps whose windows are prepared ahead; the loader's byte budget is the real bound.
+  static constexpr int64_t kStepsAhead = 4;
+  /// Tells the loader which micro-batches this worker will take next, by number.
+  void expect(const std::vector<int64_t>& micro_batches);
 
   const volume::WindowSampler& sampler() const { return *sampler_; }
   /// One line for people: what there is, and which cache it is read through.

@@ -30,21 +30,36 @@ void catch_interrupts() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-/// Step of the checkpoint to go on from; 0: from the start.
-int64_t find_resume_step(const recipe::Recipe& recipe) {
+/// A checkpoint that cannot go on with this recipe.
+[[noreturn]] void refuse(const checkpoint::CheckpointReader& reader, const recipe::Recipe& recipe) {
+  const std::string path = (reader.folder() / "recipe.yaml").string();
+  const recipe::Recipe before =
+      recipe::Recipe::read(recipe::Settings::parse(reader.recipe_yaml(), path));
+  const int64_t meant = before.elastic.reference_workers;
+  if (recipe.elastic.scales_batch && before.elastic.scales_batch &&
+      recipe.elastic.reference_workers != meant) {
+    fail(ErrorCode::kInvalidArgument,
+         "{}: its batch is that of {} workers, and this recipe's that of {}; to go on with another "
+         "number of workers set elastic.reference_workers={}, or start anew with "
+         "checkpoint.resume=none",
+         reader.folder().string(), meant, recipe.elastic.reference_workers, meant);
+  }
+  fail(ErrorCode::kInvalidArgument,
+       "{} was made by another recipe, so its run cannot go on with the same results; give the "
+       "job another name, or start anew with checkpoint.resume=none",
+       reader.folder().string());
+}
+
+/// The checkpoint to go on from; without: from the start.
+std::optional<checkpoint::Manifest> find_resume_point(const recipe::Recipe& recipe) {
   const std::string& resume = recipe.checkpoint.resume;
-  if (resume == "none") return 0;
+  if (resume == "none") return std::nullopt;
   std::optional<fs::path> folder =
       resume == "auto" ? checkpoint::newest_checkpoint(recipe.checkpoint.path) : fs::path(resume);
-  if (!folder) return 0;
+  if (!folder) return std::nullopt;
   const checkpoint::CheckpointReader reader(*folder);
-  if (reader.manifest().recipe_digest != recipe.digest()) {
-    fail(ErrorCode::kInvalidArgument,
-         "{} was made by another recipe, so its run cannot go on with the same results; give the "
-         "job another name, or start anew with checkpoint.resume=none",
-         reader.folder().string());
-  }
-  return reader.manifest().step;
+  if (reader.manifest().recipe_digest != recipe.digest()) refuse(reader, recipe);
+  return reader.manifest();
 }
 
 /// Workers of an unfinished job still live here.
@@ -59,8 +74,10 @@ bool somebody_waits(const recipe::Recipe& recipe) {
 void run_job(const recipe::Recipe& recipe, bool take_over) {
   const control::RunLock lock(recipe.run_folder);
   take_over = take_over && somebody_waits(recipe);
-  const int64_t first_step =
-      take_over ? control::inspect_job(recipe.run_folder).last_step : find_resume_step(recipe);
+  const auto resumed = take_over ? std::nullopt : find_resume_point(recipe);
+  const int64_t first_step = take_over ? control::inspect_job(recipe.run_folder).last_step
+                             : resumed ? resumed->step
+                                       : 0;
   const std::string resolved = recipe.run_folder + "/recipe.yaml";
   runtime::write_file_atomically(resolved, recipe.settings.dump());
 
@@ -70,6 +87,7 @@ void run_job(const recipe::Recipe& recipe, bool take_over) {
   options.worker_program = control::find_worker_program();
   options.recipe_path = resolved;
   options.restore_step = first_step;
+  options.restore_samples = resumed ? resumed->samples_seen : 0;
   options.take_over = take_over;
   options.stop_requested = [] { return g_interrupts > 0; };
   options.abandon_requested = [] { return g_interrupts > 1; };

@@ -49,6 +49,8 @@ void print(const protocol::JobStatus& job) {
   fmt::print("step        {} of {}", job.step, job.steps);
   if (job.step > 0)
     fmt::print(", loss {:.4f}, {} a step", job.loss, format_seconds(job.seconds_per_step));
+  if (job.batch > 0)
+    fmt::print("\nbatch       {} samples, learning rate {:.2e}", job.batch, job.learning_rate);
   fmt::print("\nworkers     {} wanted, {} to {} possible", job.requested, job.min_workers,
              job.max_workers);
   if (job.spares > 0) fmt::print(", {} spares", job.spares);
