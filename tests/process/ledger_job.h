@@ -51,12 +51,18 @@ checkpoint: {every: 0}
                                  std::vector<std::string> overrides,
                                  std::vector<std::string> environment = {}) const {
     std::filesystem::create_directories(ledger_folder(name));
-    environment.push_back("CRATON_WORKER=" + CratonProgram::path_of("ledger_worker"));
-    environment.push_back("CRATON_TEST_LEDGER=" + ledger_folder(name).string());
+    const auto own = environment_of(name);
+    environment.insert(environment.end(), own.begin(), own.end());
     std::vector<std::string> arguments = {"train", "ledger.yaml", "--workers",
                                           std::to_string(workers), "name=" + name};
     arguments.insert(arguments.end(), overrides.begin(), overrides.end());
     return std::make_unique<LiveJob>(program_, name, arguments, environment);
+  }
+
+  /// `craton resume`, after the job's operator was killed.
+  std::unique_ptr<LiveJob> resume(const std::string& name) const {
+    return std::make_unique<LiveJob>(program_, name, std::vector<std::string>{"resume", name},
+                                     environment_of(name));
   }
 
   /// By process.
@@ -90,10 +96,16 @@ checkpoint: {every: 0}
   /// Every sample of every step was given to it once, by somebody who had computed it. What nobody
   /// says to have given came from a worker that was lost after it: it had computed it.
   void expect_each_once(const std::string& name, int64_t steps, int64_t samples) const {
+    expect_each_once(name, std::vector<int64_t>(static_cast<size_t>(steps), samples));
+  }
+  /// `samples`: of each step.
+  void expect_each_once(const std::string& name, const std::vector<int64_t>& samples) const {
     const auto all = read(name);
+    const auto steps = static_cast<int64_t>(samples.size());
+    int64_t next = 0;
     for (int64_t step = 1; step <= steps; ++step) {
       std::set<int64_t> missing;
-      for (int64_t i = 0; i < samples; ++i) missing.insert((step - 1) * samples + i);
+      for (int64_t i = 0; i < samples[static_cast<size_t>(step) - 1]; ++i) missing.insert(next++);
       for (const auto& [process, ledger] : all) {
         const auto given = ledger.given.find(step);
         if (given == ledger.given.end()) continue;
@@ -137,6 +149,10 @@ checkpoint: {every: 0}
   }
 
  private:
+  std::vector<std::string> environment_of(const std::string& name) const {
+    return {"CRATON_WORKER=" + CratonProgram::path_of("ledger_worker"),
+            "CRATON_TEST_LEDGER=" + ledger_folder(name).string()};
+  }
   std::filesystem::path ledger_folder(const std::string& name) const {
     return program_.folder() / "ledgers" / name;
   }
