@@ -1,16 +1,19 @@
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "craton/base/error.h"
 #include "craton/control/job_folder.h"
 #include "craton/control/operator_service.h"
 #include "craton/control/worker_list.h"
-#include "craton/protocol/messages.h"
+#include "craton/protocol/agent_messages.h"
 
 namespace craton::control {
 namespace {
@@ -102,7 +105,7 @@ TEST_F(Control, OnlyLiveProcessesAreListed) {
 
 TEST_F(Control, CallsReachTheOperatorsThread) {
   const std::thread::id mine = std::this_thread::get_id();
-  OperatorService service(".", [&](const std::string& method, const std::string& request) {
+  OperatorService service(".", "", [&](const std::string& method, const std::string& request) {
     EXPECT_EQ(std::this_thread::get_id(), mine);
     const auto event = protocol::decode_request(method, request, cluster::Instant(0));
     const int workers = std::get<cluster::ScaleRequested>(event).workers;
@@ -126,8 +129,66 @@ TEST_F(Control, CallsReachTheOperatorsThread) {
 TEST_F(Control, WhereThePathIsTooLongTheSocketLiesElsewhere) {
   const fs::path deep = fs::path(std::string(120, 'd')) / "with blanks";
   fs::create_directories(deep);
-  const OperatorService service(deep, [](const auto&, const auto&) { return std::string(); });
+  const OperatorService service(deep, "", [](const auto&, const auto&) { return std::string(); });
   EXPECT_EQ(service.address().find("ddd"), std::string::npos) << service.address();
+}
+
+TEST_F(Control, AnAgentsStreamCarriesMessagesBothWaysUntilEitherEnds) {
+  OperatorService service(".", "127.0.0.1:0", [](const auto&, const auto&) { return ""; });
+  std::mutex mutex;
+  std::condition_variable changed;
+  int wakes = 0;
+  const auto wake = [&] {
+    std::lock_guard lock(mutex);
+    ++wakes;
+    changed.notify_all();
+  };
+  const auto await_wake = [&](const auto& holds) {
+    std::unique_lock lock(mutex);
+    while (!holds()) {
+      const int before = wakes;
+      changed.wait_for(lock, std::chrono::seconds(10), [&] { return wakes > before; });
+      if (wakes == before) return false;
+    }
+    return true;
+  };
+  const auto await_service = [&](const auto& holds) {
+    while (!holds()) {
+      pollfd entry{service.fd(), POLLIN, 0};
+      if (::poll(&entry, 1, 10000) != 1) return false;
+      service.answer_waiting();
+    }
+    return true;
+  };
+  auto caller = rpc_module().open(service.agents(), std::string(protocol::kAttachMethod),
+                                  std::chrono::seconds(10), wake);
+  ASSERT_NE(caller, nullptr);
+  std::vector<std::unique_ptr<RpcStream>> streams;
+  ASSERT_TRUE(await_service([&] {
+    streams = service.take_streams();
+    return !streams.empty();
+  }));
+  RpcStream& agent = *streams.front();
+  // More than either queue holds, and one that is large.
+  const int count = 3 * static_cast<int>(RpcStream::kMostReceived);
+  const std::string large(8 << 20, 'x');
+  for (int k = 0; k < count; ++k) caller->send(std::to_string(k));
+  caller->send(large);
+  for (int k = 0; k <= count; ++k) {
+    std::optional<std::string> message;
+    ASSERT_TRUE(await_service([&] { return (message = agent.receive()).has_value(); })) << k;
+    EXPECT_TRUE(*message == (k < count ? std::to_string(k) : large)) << k;
+    if (k % 100 == 0) agent.send(*message);
+  }
+  for (int k = 0; k < count; k += 100) {
+    std::optional<std::string> message;
+    ASSERT_TRUE(await_wake([&] { return (message = caller->receive()).has_value(); })) << k;
+    EXPECT_EQ(*message, std::to_string(k));
+  }
+  streams.clear();
+  EXPECT_TRUE(await_wake([&] { return caller->ended(); }));
+  caller->send("to nobody");
+  EXPECT_EQ(rpc_module().open("127.0.0.1:9", "/a/B", std::chrono::milliseconds(50), wake), nullptr);
 }
 
 TEST_F(Control, NobodyThere) {

@@ -29,7 +29,8 @@ bool is_job(const fs::path& folder) {
 }  // namespace
 
 void write_operator_address(const fs::path& folder, const OperatorAddress& address) {
-  const nlohmann::ordered_json json = {{"calls", address.calls}, {"pid", address.pid}};
+  const nlohmann::ordered_json json = {
+      {"calls", address.calls}, {"pid", address.pid}, {"agents", address.agents}};
   runtime::write_file_atomically(folder / kAddressFile, json.dump() + "\n");
 }
 
@@ -38,7 +39,7 @@ std::optional<OperatorAddress> read_operator_address(const fs::path& folder) {
   if (!fs::exists(folder / kAddressFile, error)) return std::nullopt;
   try {
     const auto json = nlohmann::json::parse(runtime::read_text(folder / kAddressFile));
-    return OperatorAddress{json.at("calls"), json.at("pid")};
+    return OperatorAddress{json.at("calls"), json.at("pid"), json.value("agents", "")};
   } catch (const std::exception&) {
     return std::nullopt;
   }

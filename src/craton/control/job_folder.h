@@ -15,6 +15,9 @@ namespace craton::control {
 struct OperatorAddress {
   std::string calls;  ///< of the operator's service, "unix:/path"
   int64_t pid = 0;
+  std::string agents;  ///< where agents attach, "0.0.0.0:7077"; empty: all workers are its own
+
+  bool operator==(const OperatorAddress&) const = default;
 };
 void write_operator_address(const std::filesystem::path& folder, const OperatorAddress& address);
 /// Nothing when there is none, or none that can be read.

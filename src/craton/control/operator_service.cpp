@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "craton/base/error.h"
+#include "craton/protocol/agent_messages.h"
 
 namespace craton::control {
 namespace fs = std::filesystem;
@@ -41,7 +42,7 @@ std::string_view method_of(const protocol::EventBody& request) {
 
 }  // namespace
 
-OperatorService::OperatorService(const fs::path& folder, Handle handle)
+OperatorService::OperatorService(const fs::path& folder, const std::string& agents, Handle handle)
     : handle_(std::move(handle)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_.valid()) fail_errno("cannot make an event descriptor", errno);
   socket_ = fs::absolute(folder) / "operator.sock";
@@ -52,52 +53,89 @@ OperatorService::OperatorService(const fs::path& folder, Handle handle)
   std::error_code error;
   fs::remove(socket_, error);  // of an operator that was killed
   address_ = "unix:" + socket_.string();
-  server_ =
-      rpc_module().serve(address_, [this](const std::string& method, const std::string& request) {
-        return wait_for_answer(method, request);
-      });
-  if (!server_)
+  serve(agents);
+}
+
+void OperatorService::serve(const std::string& agents) {
+  std::vector<std::string> addresses = {address_};
+  if (!agents.empty()) addresses.push_back(agents);
+  RpcHandlers handlers;
+  handlers.call = [this](const std::string& method, std::string request,
+                         std::function<void(RpcReply)> answer) {
+    take_call({method, std::move(request), std::move(answer)});
+  };
+  handlers.stream_method = protocol::kAttachMethod;
+  handlers.stream = [this](std::unique_ptr<RpcStream> stream) {
+    {
+      std::lock_guard lock(mutex_);
+      streams_.push_back(std::move(stream));
+    }
+    wake();
+  };
+  handlers.wake = [this] { wake(); };
+  server_ = rpc_module().serve(addresses, std::move(handlers));
+  if (!server_ && agents.empty())
     fail(ErrorCode::kIo, "cannot listen for `craton status` and the like at {}", socket_.string());
+  if (!server_)
+    fail(ErrorCode::kIo, "cannot listen for agents at {}: another program may have that port",
+         agents);
+  if (!agents.empty())
+    agents_ = fmt::format("{}:{}", agents.substr(0, agents.rfind(':')), server_->ports().back());
 }
 
 OperatorService::~OperatorService() {
+  std::vector<Call> calls;
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
+    calls.swap(waiting_);
+    streams_.clear();
   }
-  answered_.notify_all();
+  for (const Call& call : calls) call.answer({false, "the job has just ended"});
   server_.reset();
   std::error_code error;
   fs::remove(socket_, error);
 }
 
-RpcReply OperatorService::wait_for_answer(const std::string& method, const std::string& request) {
-  Call call{method, request, {}, false};
-  std::unique_lock lock(mutex_);
-  waiting_.push_back(&call);
+void OperatorService::wake() {
   const uint64_t one = 1;
-  if (::write(wake_.get(), &one, sizeof(one)) < 0 && errno != EAGAIN)
-    return {false, "the operator cannot be woken"};
-  answered_.wait(lock, [&] { return call.answered || closing_; });
-  std::erase(waiting_, &call);
-  if (!call.answered) return {false, "the job has just ended"};
-  return call.reply;
+  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));  // full: awake
+}
+
+void OperatorService::take_call(Call call) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!closing_) {
+      waiting_.push_back(std::move(call));
+      wake();
+      return;
+    }
+  }
+  call.answer({false, "the job has just ended"});
 }
 
 void OperatorService::answer_waiting() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof(count));
-  std::lock_guard lock(mutex_);
-  for (Call* call : waiting_) {
-    try {
-      call->reply = {true, handle_(call->method, call->request)};
-    } catch (const Error& e) {
-      call->reply = {false, e.what()};
-    }
-    call->answered = true;
+  std::vector<Call> calls;
+  {
+    std::lock_guard lock(mutex_);
+    calls.swap(waiting_);
   }
-  waiting_.clear();
-  answered_.notify_all();
+  for (const Call& call : calls) {
+    RpcReply reply;
+    try {
+      reply = {true, handle_(call.method, call.request)};
+    } catch (const Error& e) {
+      reply = {false, e.what()};
+    }
+    call.answer(reply);
+  }
+}
+
+std::vector<std::unique_ptr<RpcStream>> OperatorService::take_streams() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(streams_, {});
 }
 
 protocol::Answer ask(const std::string& address, const protocol::EventBody& request) {

@@ -43,17 +43,12 @@ WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const WorkerStart& st
   for (std::string& entry : environment) envp.push_back(entry.data());
   envp.push_back(nullptr);
   const std::string fd = std::to_string(child_end.get()), number = std::to_string(start.number),
-                    progress_fd = std::to_string(page.get());
-  const char* argv[] = {start.program.c_str(),
-                        "--recipe",
-                        start.recipe_path.c_str(),
-                        "--control-fd",
-                        fd.c_str(),
-                        "--number",
-                        number.c_str(),
-                        "--progress-fd",
-                        progress_fd.c_str(),
-                        nullptr};
+                    progress_fd = std::to_string(page.get()),
+                    recipe_path = start.folder + "/recipe.yaml";
+  const char* argv[] = {
+      start.program.c_str(), "--recipe",      recipe_path.c_str(), "--agent-folder",
+      start.folder.c_str(),  "--control-fd",  fd.c_str(),          "--number",
+      number.c_str(),        "--progress-fd", progress_fd.c_str(), nullptr};
   pid_ = ::fork();
   if (pid_ < 0) fail_errno("cannot start a worker", errno);
   if (pid_ == 0) {
@@ -67,21 +62,25 @@ WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const WorkerStart& st
   if (!process_.valid()) fail_errno("cannot watch a worker", errno);
 }
 
-WorkerProcess::WorkerProcess(pid_t pid, int progress_fd, std::string log_path,
-                             std::unique_ptr<runtime::MessageChannel> channel)
-    : log_path_(std::move(log_path)), pid_(pid), child_(false), channel_(std::move(channel)) {
+WorkerProcess::WorkerProcess(pid_t pid, std::string log_path)
+    : log_path_(std::move(log_path)), pid_(pid) {
   process_ = runtime::FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!process_.valid()) fail(ErrorCode::kPeerLost, "worker process {} is gone", pid_);
+}
+
+void WorkerProcess::connect(std::unique_ptr<runtime::MessageChannel> channel, int progress_fd) {
   const runtime::FileDescriptor page(
       ::open(fmt::format("/proc/{}/fd/{}", pid_, progress_fd).c_str(), O_RDONLY | O_CLOEXEC));
+  if (progress_ != nullptr) runtime::unmap_progress_page(progress_);
   progress_ = runtime::map_progress_page(page.get());
+  channel_ = std::move(channel);
 }
 
 WorkerProcess::~WorkerProcess() {
   if (progress_ != nullptr) runtime::unmap_progress_page(progress_);
   if (reaped_) return;
   kill();
-  if (child_) ::waitpid(pid_, nullptr, 0);
+  ::waitpid(pid_, nullptr, 0);  // at once when an earlier agent was its parent
 }
 
 void WorkerProcess::kill() {
@@ -90,9 +89,9 @@ void WorkerProcess::kill() {
 
 std::string WorkerProcess::reap() {
   reaped_ = true;
-  if (!child_) return "ended";  // only its parent, the earlier agent, could have known how
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  // Only its parent can know how it ended; that may have been an earlier agent.
+  if (::waitpid(pid_, &status, 0) != pid_) return "ended";
   return describe_end(status);
 }
 

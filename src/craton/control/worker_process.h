@@ -18,21 +18,20 @@ namespace craton::control {
 struct WorkerStart {
   int number = 0;                        ///< as this job counts its workers
   std::string program;                   ///< as in find_worker_program
-  std::string recipe_path;               ///< the resolved recipe
+  std::string folder;                    ///< of its agent: recipe.yaml is there
   std::string log_path;                  ///< for its output
   std::vector<std::string> environment;  ///< on top of this process's
 };
 
 /// A worker on this machine: a pidfd to see its end, a socket to talk to it, a page in which it
-/// says how far it is. Killed when this is destroyed.
+/// says how far it is. Killed when this is destroyed, unless it was let go.
 class WorkerProcess {
  public:
   /// Starts one. Kernels are pinned before exec when the recipe says `kernels: portable`.
   WorkerProcess(const recipe::Recipe& recipe, const WorkerStart& start);
-  /// One that another agent has started and that has called here. Error kPeerLost when the process
-  /// is gone.
-  WorkerProcess(pid_t pid, int progress_fd, std::string log_path,
-                std::unique_ptr<runtime::MessageChannel> channel);
+  /// One that an earlier agent has started, and that has not called yet. Error kPeerLost when the
+  /// process is gone.
+  WorkerProcess(pid_t pid, std::string log_path);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   ~WorkerProcess();
@@ -40,11 +39,16 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
   /// Readable when the process has ended.
   int process_fd() const { return process_.get(); }
-  runtime::MessageChannel& channel() { return *channel_; }
+  /// Null while it has not called.
+  runtime::MessageChannel* channel() { return channel_.get(); }
+  /// It has called: what it says comes here, and its progress page is this one of its descriptors.
+  void connect(std::unique_ptr<runtime::MessageChannel> channel, int progress_fd);
   /// Null when there is none.
   const runtime::ProgressPage* progress() const { return progress_; }
 
   void kill();
+  /// It lives on without an agent, for as long as it wants to.
+  void let_go() { reaped_ = true; }
   /// Takes the exit status; call once the process has ended. "was killed by signal 9 (Killed)".
   std::string reap();
   /// What it wrote last, in one line.
@@ -53,7 +57,6 @@ class WorkerProcess {
  private:
   std::string log_path_;
   pid_t pid_ = -1;
-  bool child_ = true;
   bool reaped_ = false;
   runtime::FileDescriptor process_;
   std::unique_ptr<runtime::MessageChannel> channel_;

@@ -1,55 +1,66 @@
+#include "craton/protocol/operator_requests.h"
+
+#include <tuple>
+
 #include "craton/base/error.h"
-#include "craton/protocol/operator_messages.h"
+#include "craton/protocol/wire.h"
 #include "operator.pb.h"
 
 namespace craton::protocol {
 namespace {
 
 template <typename Message>
-void parse(Message& to, std::string_view bytes, std::string_view what) {
-  if (!to.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+Message parse(std::string_view bytes, std::string_view what) {
+  Message message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     fail(ErrorCode::kCorrupt, "{} does not parse", what);
-}
-
-cluster::StepPhase read_phase(uint32_t phase) {
-  if (phase > static_cast<uint32_t>(cluster::StepPhase::kFenced))
-    fail(ErrorCode::kCorrupt, "a job's status has an unknown phase");
-  return static_cast<cluster::StepPhase>(phase);
+  return message;
 }
 
 }  // namespace
 
 std::string encode_request(const EventBody& event, cluster::Instant now) {
-  wire::OperatorEvent whole;
-  parse(whole, encode_event(event, now).value_or(""), "a request");
-  switch (whole.what_case()) {
-    case wire::OperatorEvent::kScale:
-      return whole.scale().SerializeAsString();
-    case wire::OperatorEvent::kDrain:
-      return whole.drain().SerializeAsString();
-    case wire::OperatorEvent::kUndrain:
-      return whole.undrain().SerializeAsString();
-    case wire::OperatorEvent::kStop:
-      return whole.stop().SerializeAsString();
-    default:
-      fail(ErrorCode::kInternal, "this event is no request");
+  if (const auto* scale = std::get_if<cluster::ScaleRequested>(&event)) {
+    wire::ScaleRequest out;
+    out.set_workers(scale->workers);
+    return out.SerializeAsString();
   }
+  if (const auto* drain = std::get_if<cluster::DrainRequested>(&event)) {
+    wire::DrainRequest out;
+    out.set_node(drain->node);
+    if (drain->worker) out.set_worker(drain->worker->value());
+    if (drain->deadline) out.set_deadline_milliseconds((*drain->deadline - now).count());
+    return out.SerializeAsString();
+  }
+  if (const auto* undrain = std::get_if<cluster::UndrainRequested>(&event)) {
+    wire::UndrainRequest out;
+    out.set_node(undrain->node);
+    return out.SerializeAsString();
+  }
+  if (const auto* stop = std::get_if<cluster::StopRequested>(&event)) {
+    wire::StopRequest out;
+    out.set_why(stop->why);
+    return out.SerializeAsString();
+  }
+  fail(ErrorCode::kInternal, "this event is no request");
 }
 
 EventBody decode_request(std::string_view method, std::string_view bytes, cluster::Instant now) {
-  wire::OperatorEvent whole;
-  if (method == kScaleMethod) {
-    parse(*whole.mutable_scale(), bytes, "a request");
-  } else if (method == kDrainMethod) {
-    parse(*whole.mutable_drain(), bytes, "a request");
-  } else if (method == kUndrainMethod) {
-    parse(*whole.mutable_undrain(), bytes, "a request");
-  } else if (method == kStopMethod) {
-    parse(*whole.mutable_stop(), bytes, "a request");
-  } else {
-    fail(ErrorCode::kUnsupported, "the operator has no method {}", method);
+  if (method == kScaleMethod)
+    return cluster::ScaleRequested{parse<wire::ScaleRequest>(bytes, "a request").workers()};
+  if (method == kDrainMethod) {
+    const auto in = parse<wire::DrainRequest>(bytes, "a request");
+    cluster::DrainRequested drain{in.node(), std::nullopt, std::nullopt};
+    if (in.has_worker()) drain.worker = cluster::WorkerId(in.worker());
+    if (in.has_deadline_milliseconds())
+      drain.deadline = now + cluster::Duration(in.deadline_milliseconds());
+    return drain;
   }
-  return std::get<EventBody>(decode_event(whole.SerializeAsString(), now));
+  if (method == kUndrainMethod)
+    return cluster::UndrainRequested{parse<wire::UndrainRequest>(bytes, "a request").node()};
+  if (method == kStopMethod)
+    return cluster::StopRequested{parse<wire::StopRequest>(bytes, "a request").why()};
+  fail(ErrorCode::kUnsupported, "the operator has no method {}", method);
 }
 
 std::string encode_answer(const Answer& answer) {
@@ -60,8 +71,7 @@ std::string encode_answer(const Answer& answer) {
 }
 
 Answer decode_answer(std::string_view bytes) {
-  wire::Answer in;
-  parse(in, bytes, "an answer of the operator");
+  const auto in = parse<wire::Answer>(bytes, "an answer of the operator");
   return {in.accepted(), in.text()};
 }
 
@@ -92,19 +102,13 @@ std::string encode_status(const JobStatus& status) {
     to->set_node(worker.node);
     to->set_pid(worker.pid);
     to->set_state(worker.state);
-    auto* progress = to->mutable_progress();
-    progress->set_phase(static_cast<uint32_t>(worker.progress.phase));
-    progress->set_step(worker.progress.step.value());
-    progress->set_operation(worker.progress.operation);
-    progress->set_waiting(worker.progress.waiting);
-    progress->set_unchanged_milliseconds(worker.unchanged.count());
+    wire::fill(*to->mutable_progress(), worker.progress, worker.unchanged);
   }
   return out.SerializeAsString();
 }
 
 JobStatus decode_status(std::string_view bytes) {
-  wire::JobStatus in;
-  parse(in, bytes, "a job's status");
+  const auto in = parse<wire::JobStatus>(bytes, "a job's status");
   if (in.phase() < 0 || in.phase() > static_cast<int32_t>(cluster::JobPhase::kSuperseded))
     fail(ErrorCode::kCorrupt, "a job's status has an unknown phase");
   JobStatus status;
@@ -126,15 +130,10 @@ JobStatus decode_status(std::string_view bytes) {
   status.batch = in.batch();
   status.learning_rate = in.learning_rate();
   for (const auto& w : in.workers()) {
-    const auto& p = w.progress();
-    status.workers.push_back({cluster::WorkerId(w.worker()),
-                              w.number(),
-                              w.rank(),
-                              w.node(),
-                              w.pid(),
-                              w.state(),
-                              {read_phase(p.phase()), Step(p.step()), p.operation(), p.waiting()},
-                              cluster::Duration(p.unchanged_milliseconds())});
+    JobStatus::Worker worker{
+        cluster::WorkerId(w.worker()), w.number(), w.rank(), w.node(), w.pid(), w.state(), {}, {}};
+    std::tie(worker.progress, worker.unchanged) = wire::read(w.progress());
+    status.workers.push_back(std::move(worker));
   }
   return status;
 }

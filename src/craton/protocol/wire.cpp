@@ -226,4 +226,20 @@ cluster::LogRecord read(const LogRecord& from) {
   return out;
 }
 
+void fill(ProgressWord& to, const cluster::ProgressWord& from, cluster::Duration unchanged) {
+  to.set_phase(static_cast<uint32_t>(from.phase));
+  to.set_step(from.step.value());
+  to.set_operation(from.operation);
+  to.set_waiting(from.waiting);
+  to.set_unchanged_milliseconds(unchanged.count());
+}
+
+std::pair<cluster::ProgressWord, cluster::Duration> read(const ProgressWord& from) {
+  if (from.phase() > static_cast<uint32_t>(cluster::StepPhase::kFenced))
+    fail(ErrorCode::kCorrupt, "a worker's progress has an unknown phase");
+  return {{static_cast<cluster::StepPhase>(from.phase()), Step(from.step()), from.operation(),
+           from.waiting()},
+          cluster::Duration(from.unchanged_milliseconds())};
+}
+
 }  // namespace craton::wire

@@ -129,7 +129,7 @@ void AgentLink::tell_if_told_to_go() {
 bool AgentLink::call_next_agent() {
   std::string name;
   try {
-    name = runtime::read_text(options_.run_folder / "operator.workers");
+    name = runtime::read_text(options_.agent_folder / "agent.socket");
   } catch (const Error&) {
     return false;
   }

@@ -17,8 +17,8 @@
 namespace craton::train {
 
 struct AgentLinkOptions {
-  /// Where the address of the next agent appears when the first one is gone.
-  std::filesystem::path run_folder;
+  /// Where the address of the next agent appears, in agent.socket, when the first one is gone.
+  std::filesystem::path agent_folder;
   /// How long this process goes on without an agent before it ends.
   std::chrono::milliseconds orphan_time{30000};
   /// Asked for a few times a second: true when this process was told to go (SIGTERM), and has

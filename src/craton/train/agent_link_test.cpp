@@ -74,7 +74,7 @@ TEST(AgentLink, TheNextAgentHearsWhatTheLastOneMayHaveMissed) {
   const runtime::TemporaryDirectory folder;
   auto [first, socket] = runtime::MessageChannel::pair();
   AgentLinkOptions options;
-  options.run_folder = folder.path();
+  options.agent_folder = folder.path();
   AgentLink link(socket.release(), options, [](Generation) {});
   protocol::Hello hello;
   hello.worker.id = cluster::WorkerId(7);
@@ -87,7 +87,7 @@ TEST(AgentLink, TheNextAgentHearsWhatTheLastOneMayHaveMissed) {
 
   const std::string name = "craton-agent-link-test-" + std::to_string(::getpid());
   const runtime::FileDescriptor listener = runtime::listen_local(name);
-  runtime::write_file_atomically(folder.path() / "operator.workers", name);
+  runtime::write_file_atomically(folder.path() / "agent.socket", name);
   first.reset();
   std::unique_ptr<runtime::MessageChannel> next;
   pollfd entry{listener.get(), POLLIN, 0};

@@ -75,12 +75,13 @@ comm::Group to_group(const cluster::Membership& membership, Rank self) {
 /// it is a member of.
 class Worker : private TrainingListener {
  public:
-  Worker(const recipe::Recipe& recipe, int control_socket, int number, int progress_fd)
+  Worker(const recipe::Recipe& recipe, const std::string& agent_folder, int control_socket,
+         int number, int progress_fd)
       : recipe_(recipe),
         number_(number),
         progress_fd_(progress_fd),
         endpoint_(std::make_shared<comm::Endpoint>(endpoint_options(recipe))),
-        link_(control_socket, link_options(recipe),
+        link_(control_socket, link_options(recipe, agent_folder),
               [this](Generation next) { endpoint()->fence(next); }) {}
 
   void run() {
@@ -98,11 +99,16 @@ class Worker : private TrainingListener {
   static comm::EndpointOptions endpoint_options(const recipe::Recipe& recipe) {
     comm::EndpointOptions options;
     options.transport = transport_of(recipe.parallel.transport);
+    if (const char* host = std::getenv("CRATON_HOST"); host != nullptr) {
+      options.listen_host = "";
+      options.advertise_host = host;
+    }
     return options;
   }
 
-  static AgentLinkOptions link_options(const recipe::Recipe& recipe) {
-    return {recipe.run_folder, milliseconds(recipe.recovery.orphan_seconds),
+  static AgentLinkOptions link_options(const recipe::Recipe& recipe,
+                                       const std::string& agent_folder) {
+    return {agent_folder, milliseconds(recipe.recovery.orphan_seconds),
             [] { return g_told_to_go.load(); }, milliseconds(recipe.elastic.grace_seconds)};
   }
 
@@ -301,10 +307,11 @@ int list_fault_points() {
 int worker_main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "predict") return predict_main(argc - 1, argv + 1);
   CLI::App app("One training process of a Craton job; started by `craton train`.", "craton-worker");
-  std::string recipe_path;
+  std::string recipe_path, agent_folder;
   int control = -1, number = 0, progress = -1;
   bool list = false;
   app.add_option("--recipe", recipe_path, "The job's recipe, as the agent wrote it");
+  app.add_option("--agent-folder", agent_folder, "Where the next agent can be found");
   app.add_option("--control-fd", control, "Socket to the agent");
   app.add_option("--number", number, "As the agent counts its workers");
   app.add_option("--progress-fd", progress, "Where this process says how far it is");
@@ -327,7 +334,7 @@ int worker_main(int argc, char** argv) {
     const recipe::Recipe recipe = recipe::Recipe::load(recipe_path);
     limit_memory(recipe);
     tensor::set_threads(static_cast<int>(recipe.threads));
-    worker = std::make_unique<Worker>(recipe, control, number, progress);
+    worker = std::make_unique<Worker>(recipe, agent_folder, control, number, progress);
     worker->run();
     return 0;
   } catch (...) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "craton/control/job_folder.h"
-#include "craton/protocol/operator_messages.h"
+#include "craton/protocol/operator_requests.h"
 
 namespace craton::app {
 

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   craton::app::add_events(app);
   craton::app::add_scale(app);
   craton::app::add_drain(app);
+  craton::app::add_agent(app);
   try {
     if (const char* faults = std::getenv("CRATON_FAULTS")) craton::arm_faults(faults);
     app.parse(argc, argv);

@@ -10,7 +10,7 @@
 #include "craton/base/error.h"
 #include "craton/checkpoint/checkpoint.h"
 #include "craton/control/job_folder.h"
-#include "craton/control/local_job.h"
+#include "craton/control/job_operator.h"
 #include "craton/control/run_journal.h"
 #include "craton/control/worker_list.h"
 #include "craton/runtime/file.h"
@@ -62,36 +62,55 @@ std::optional<checkpoint::Manifest> find_resume_point(const recipe::Recipe& reci
   return reader.manifest();
 }
 
-/// Workers of an unfinished job still live here.
+/// An operator that was killed had agents at this address; empty: it had none.
+std::string agents_of_before(const recipe::Recipe& recipe) {
+  const auto address = control::read_operator_address(recipe.run_folder);
+  return address ? address->agents : "";
+}
+
+/// Workers of an unfinished job still live, here or, as far as one can know, with its agents.
 bool somebody_waits(const recipe::Recipe& recipe) {
   const control::JobOnDisk job = control::inspect_job(recipe.run_folder);
   return job.log && !cluster::is_terminal(job.log->phase) && !job.log->membership.members.empty() &&
-         !control::live_workers(recipe.run_folder).empty();
+         (!agents_of_before(recipe).empty() || !control::live_workers(recipe.run_folder).empty());
+}
+
+/// "[HOST:]PORT" with the host.
+std::string listen_address(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  const bool good = !port.empty() && port.size() <= 5 &&
+                    port.find_first_not_of("0123456789") == std::string::npos &&
+                    std::stoi(port) <= 65535;
+  if (!good)
+    fail(ErrorCode::kInvalidArgument, "--listen takes [HOST:]PORT, e.g. 7077; found '{}'", text);
+  return colon == std::string::npos ? "0.0.0.0:" + port : text;
 }
 
 }  // namespace
 
-void run_job(const recipe::Recipe& recipe, bool take_over) {
+void run_job(const recipe::Recipe& recipe, const RunOptions& run) {
+  std::string listen = run.listen.empty() ? "" : listen_address(run.listen);
   const control::RunLock lock(recipe.run_folder);
-  take_over = take_over && somebody_waits(recipe);
+  const bool take_over = run.take_over && somebody_waits(recipe);
+  if (listen.empty() && take_over) listen = agents_of_before(recipe);
   const auto resumed = take_over ? std::nullopt : find_resume_point(recipe);
   const int64_t first_step = take_over ? control::inspect_job(recipe.run_folder).last_step
                              : resumed ? resumed->step
                                        : 0;
-  const std::string resolved = recipe.run_folder + "/recipe.yaml";
-  runtime::write_file_atomically(resolved, recipe.settings.dump());
+  runtime::write_file_atomically(recipe.run_folder + "/recipe.yaml", recipe.settings.dump());
 
   catch_interrupts();
   control::RunJournal journal(recipe, first_step);
-  control::LocalJobOptions options;
+  control::JobOperatorOptions options;
   options.worker_program = control::find_worker_program();
-  options.recipe_path = resolved;
+  options.listen = listen;
   options.restore_step = first_step;
   options.restore_samples = resumed ? resumed->samples_seen : 0;
   options.take_over = take_over;
   options.stop_requested = [] { return g_interrupts > 0; };
   options.abandon_requested = [] { return g_interrupts > 1; };
-  control::LocalJob job(recipe, options, journal);
+  control::JobOperator job(recipe, options, journal);
   const results::Result result = journal.finish(job.run());
   if (result.stopped)
     fmt::print("stopped after step {}; the same command goes on from there\n", result.steps);

@@ -15,6 +15,7 @@ namespace {
 struct TrainOptions {
   std::string recipe;
   int64_t workers = 0;
+  std::string listen;
   std::vector<std::string> overrides;
 };
 
@@ -25,19 +26,23 @@ void train(const TrainOptions& options) {
   const std::vector<std::string> made =
       prepare_volumes(recipe::Recipe::load(options.recipe, overrides));
   overrides.insert(overrides.end(), made.begin(), made.end());
-  run_job(recipe::Recipe::load(options.recipe, overrides), false);
+  run_job(recipe::Recipe::load(options.recipe, overrides), {false, options.listen});
 }
 
 }  // namespace
 
 void add_train(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* verb =
-      app.add_subcommand("train", "Train a model as a recipe says, with workers on this machine");
+  CLI::App* verb = app.add_subcommand(
+      "train",
+      "Train a model as a recipe says, with workers on this machine or, with --listen, on others");
   verb->add_option("recipe", options->recipe, "The recipe, a YAML file")->required();
   verb->add_option("--workers,-n", options->workers,
                    "Number of worker processes; default: parallel.workers of the recipe")
       ->check(CLI::Range(1, 4096));
+  verb->add_option("--listen", options->listen,
+                   "[HOST:]PORT at which agents of other nodes attach; all workers run there "
+                   "(`craton agent`)");
   verb->add_option("overrides", options->overrides,
                    "key=value, e.g. train.steps=50 parallel.strategy=zero2");
   verb->footer(
@@ -46,7 +51,9 @@ void add_train(CLI::App& app) {
       "Ctrl-C finishes the step, saves and ends; the same command goes on from there.\n\n"
       "Examples:\n"
       "  craton train recipes/sfm-demo.yaml\n"
-      "  craton train recipes/sfm-demo.yaml --workers 4 parallel.strategy=zero2 train.steps=20");
+      "  craton train recipes/sfm-demo.yaml --workers 4 parallel.strategy=zero2 train.steps=20\n"
+      "  craton train recipes/sfm-demo.yaml --listen 7077   # then, on each node: craton agent "
+      "HOST:7077");
   verb->callback([options] { train(*options); });
 }
 

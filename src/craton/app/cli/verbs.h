@@ -17,6 +17,7 @@ void add_status(CLI::App& app);
 void add_events(CLI::App& app);
 void add_scale(CLI::App& app);
 void add_drain(CLI::App& app);
+void add_agent(CLI::App& app);
 
 /// Shown by `craton --version`.
 const char* version();

@@ -1,141 +1,168 @@
-// The library behind control/rpc.h: gRPC calls as bytes. It links nothing of Craton, so the
-// descriptors of Craton's messages exist once in a process, in the program that loads this.
+// The library behind control/rpc.h: gRPC calls and streams as bytes. It links nothing of Craton, so
+// the descriptors of Craton's messages exist once in a process, in the program that loads this.
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <mutex>
-#include <thread>
-
+#include "craton/app/grpc/stream.h"
 #include "craton/control/rpc.h"
 
 namespace craton::app {
 namespace {
 
-grpc::ByteBuffer to_buffer(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return grpc::ByteBuffer(&slice, 1);
-}
+constexpr int kLargestMessage = 64 << 20;
 
-std::string to_text(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  std::string out;
-  if (!buffer.Dump(&slices).ok()) return out;
-  for (const grpc::Slice& slice : slices)
-    out.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  return out;
-}
-
-/// One unary call, from its arrival to its answer: each stage ends with an event of the queue that
-/// carries this as its tag.
-class ServedCall {
+/// One call with one answer. Lives until gRPC is done with it.
+class ServedCall : public grpc::ServerGenericBidiReactor {
  public:
-  ServedCall(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue)
-      : stream_(&context_) {
-    service.RequestCall(&context_, &stream_, &queue, &queue, this);
-  }
-
-  /// True when the call has arrived with this event: another one can be waited for.
-  bool arrives() const { return stage_ == Stage::kArrive; }
-
-  /// The next stage; false when there is none and the call can be deleted.
-  bool advance(bool ok, const control::RpcHandler& handler) {
-    if (!ok && stage_ != Stage::kAnswer) return false;
-    switch (stage_) {
-      case Stage::kArrive:
-        stage_ = Stage::kRead;
-        stream_.Read(&request_, this);
-        return true;
-      case Stage::kRead: {
-        stage_ = Stage::kAnswer;
-        const control::RpcReply reply = handler(context_.method(), to_text(request_));
-        if (reply.ok) {
-          stream_.WriteAndFinish(to_buffer(reply.bytes), {}, grpc::Status::OK, this);
-        } else {
-          stream_.Finish({grpc::StatusCode::INVALID_ARGUMENT, reply.bytes}, this);
-        }
-        return true;
-      }
-      case Stage::kAnswer:
-        return false;
-    }
-    return false;
+  ServedCall(std::string method, const control::RpcHandlers& handlers)
+      : method_(std::move(method)), handlers_(handlers) {
+    StartRead(&request_);
   }
 
  private:
-  enum class Stage { kArrive, kRead, kAnswer };
-  Stage stage_ = Stage::kArrive;
-  grpc::GenericServerContext context_;
-  grpc::GenericServerAsyncReaderWriter stream_;
-  grpc::ByteBuffer request_;
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      Finish({grpc::StatusCode::CANCELLED, ""});
+      return;
+    }
+    handlers_.call(method_, to_text(request_), [this](const control::RpcReply& reply) {
+      if (!reply.ok) {
+        Finish({grpc::StatusCode::INVALID_ARGUMENT, reply.bytes});
+        return;
+      }
+      answer_ = to_buffer(reply.bytes);
+      StartWriteAndFinish(&answer_, {}, grpc::Status::OK);
+    });
+  }
+  void OnDone() override { delete this; }
+
+  const std::string method_;
+  const control::RpcHandlers& handlers_;
+  grpc::ByteBuffer request_, answer_;
 };
 
-class Server : public control::RpcServer {
+class ServedStream : public grpc::ServerGenericBidiReactor {
  public:
-  Server(const std::string& address, control::RpcHandler handler) : handler_(std::move(handler)) {
+  ServedStream(grpc::GenericCallbackServerContext* context, const control::RpcHandlers& handlers)
+      : state_(std::make_shared<StreamState>(
+            StreamState::Operations{[this](grpc::ByteBuffer* to) { StartRead(to); },
+                                    [this](const grpc::ByteBuffer* from) { StartWrite(from); },
+                                    [context] { context->TryCancel(); }},
+            handlers.wake)) {
+    StartSendInitialMetadata();
+    state_->begin_reading();
+    handlers.stream(std::make_unique<Stream>(state_));
+  }
+
+ private:
+  void OnReadDone(bool ok) override { finish_if(state_->on_read(ok)); }
+  void OnWriteDone(bool ok) override { finish_if(state_->on_write(ok)); }
+  void OnCancel() override { finish_if(state_->on_lost()); }
+  void OnDone() override { delete this; }
+  void finish_if(bool last) {
+    if (last) Finish(grpc::Status::OK);
+  }
+
+  const std::shared_ptr<StreamState> state_;
+};
+
+class Server : public control::RpcServer, private grpc::CallbackGenericService {
+ public:
+  Server(const std::vector<std::string>& addresses, control::RpcHandlers handlers)
+      : handlers_(std::move(handlers)), ports_(addresses.size(), -1) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-    builder.RegisterAsyncGenericService(&service_);
-    queue_ = builder.AddCompletionQueue();
+    for (size_t k = 0; k < addresses.size(); ++k)
+      builder.AddListeningPort(addresses[k], grpc::InsecureServerCredentials(), &ports_[k]);
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.RegisterCallbackGenericService(this);
     server_ = builder.BuildAndStart();
-    if (!server_) return;
-    await_call();
-    thread_ = std::thread([this] { serve(); });
+    for (size_t k = 0; k < addresses.size(); ++k)
+      if (addresses[k].starts_with("unix:")) ports_[k] = 0;
   }
 
   ~Server() override {
-    if (!server_) return;
-    {
-      std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-    queue_->Shutdown();
-    thread_.join();
+    if (server_)
+      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   }
 
   bool listens() const { return server_ != nullptr; }
+  std::vector<int> ports() const override { return ports_; }
 
  private:
-  /// Nothing may be asked of a queue that is shut down.
-  void await_call() {
-    std::lock_guard lock(mutex_);
-    if (!closing_) new ServedCall(service_, *queue_);
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    if (context->method() == handlers_.stream_method) return new ServedStream(context, handlers_);
+    return new ServedCall(context->method(), handlers_);
   }
 
-  void serve() {
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_->Next(&tag, &ok)) {
-      auto* call = static_cast<ServedCall*>(tag);
-      if (ok && call->arrives()) await_call();
-      if (!call->advance(ok, handler_)) delete call;
-    }
-  }
-
-  const control::RpcHandler handler_;
-  grpc::AsyncGenericService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const control::RpcHandlers handlers_;
+  std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;
-  std::mutex mutex_;
-  bool closing_ = false;
-  std::thread thread_;
 };
+
+/// The caller's end of a stream. Lives until gRPC is done with it.
+class OpenedStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  OpenedStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+               std::function<void()> wake)
+      : stub_(channel),
+        state_(std::make_shared<StreamState>(
+            StreamState::Operations{[this](grpc::ByteBuffer* to) { StartRead(to); },
+                                    [this](const grpc::ByteBuffer* from) { StartWrite(from); },
+                                    [this] { context_.TryCancel(); }},
+            std::move(wake))) {
+    stub_.PrepareBidiStreamingCall(&context_, method, {}, this);
+    AddHold();  // what is sent later is started from outside
+  }
+
+  std::unique_ptr<control::RpcStream> start(std::shared_ptr<grpc::Channel> channel) {
+    auto stream = std::make_unique<CallersStream>(state_, std::move(channel));
+    state_->begin_reading();
+    StartCall();
+    return stream;
+  }
+
+ private:
+  void OnReadDone(bool ok) override { let_go_if(state_->on_read(ok)); }
+  void OnWriteDone(bool ok) override { let_go_if(state_->on_write(ok)); }
+  void OnDone(const grpc::Status&) override {
+    const auto state = state_;
+    delete this;
+    state->on_done();
+  }
+  void let_go_if(bool last) {
+    if (last) RemoveHold();
+  }
+
+  grpc::ClientContext context_;
+  grpc::GenericStub stub_;
+  const std::shared_ptr<StreamState> state_;
+};
+
+std::shared_ptr<grpc::Channel> make_channel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLargestMessage);
+  // Its own connection: one that failed before says nothing about this one.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
 
 class Module : public control::RpcModule {
  public:
-  std::unique_ptr<control::RpcServer> serve(const std::string& address,
-                                            control::RpcHandler handler) override {
-    auto server = std::make_unique<Server>(address, std::move(handler));
+  std::unique_ptr<control::RpcServer> serve(const std::vector<std::string>& addresses,
+                                            control::RpcHandlers handlers) override {
+    auto server = std::make_unique<Server>(addresses, std::move(handlers));
     if (!server->listens()) return nullptr;
     return server;
   }
 
   control::RpcReply call(const std::string& address, const std::string& method,
                          const std::string& request, std::chrono::milliseconds deadline) override {
-    grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    grpc::GenericStub stub(make_channel(address));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + deadline);
     grpc::CompletionQueue queue;
@@ -149,6 +176,14 @@ class Module : public control::RpcModule {
     queue.Next(&tag, &ok);
     if (!status.ok()) return {false, status.error_message()};
     return {true, to_text(answer)};
+  }
+
+  std::unique_ptr<control::RpcStream> open(const std::string& address, const std::string& method,
+                                           std::chrono::milliseconds deadline,
+                                           std::function<void()> wake) override {
+    const auto channel = make_channel(address);
+    if (!channel->WaitForConnected(std::chrono::system_clock::now() + deadline)) return nullptr;
+    return (new OpenedStream(channel, method, std::move(wake)))->start(channel);
   }
 };
 

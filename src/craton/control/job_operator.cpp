@@ -1,4 +1,4 @@
-#include "craton/control/local_job.h"
+#include "craton/control/job_operator.h"
 
 #include <poll.h>
 
@@ -55,23 +55,24 @@ cluster::MembershipOptions membership_options(const recipe::Recipe& recipe) {
   return options;
 }
 
-LocalJob::LocalJob(const recipe::Recipe& recipe, LocalJobOptions options, RunJournal& journal)
+JobOperator::JobOperator(const recipe::Recipe& recipe, JobOperatorOptions options,
+                         RunJournal& journal)
     : recipe_(recipe), options_(std::move(options)), journal_(journal) {
   state_.options = membership_options(recipe_);
 }
 
-LocalJob::~LocalJob() = default;
+JobOperator::~JobOperator() = default;
 
-cluster::Instant LocalJob::now() const {
+cluster::Instant JobOperator::now() const {
   return std::chrono::duration_cast<cluster::Instant>(steady_clock::now().time_since_epoch());
 }
 
-void LocalJob::event(decltype(cluster::Event::what) what) {
+void JobOperator::event(decltype(cluster::Event::what) what) {
   event_at_ = steady_clock::now();
   carry_out(cluster::decide(state_, {now(), std::move(what)}));
 }
 
-void LocalJob::carry_out(const std::vector<cluster::Action>& actions) {
+void JobOperator::carry_out(const std::vector<cluster::Action>& actions) {
   for (const cluster::Action& action : actions) {
     if (const auto* persisted = std::get_if<cluster::Persist>(&action)) {
       CRATON_FAULT_POINT("operator.before_persist");
@@ -89,11 +90,10 @@ void LocalJob::carry_out(const std::vector<cluster::Action>& actions) {
       for (cluster::WorkerId id : decided->to) tell(id, decided->decision);
     } else if (const auto* wanted = std::get_if<cluster::StartWorkers>(&action)) {
       for (int k = 0; k < wanted->count; ++k) start_worker(wanted->avoid_nodes);
-      remember_workers();
     } else if (const auto* stopped = std::get_if<cluster::StopWorker>(&action)) {
       if (Worker* worker = find(stopped->worker)) {
         worker->stopped = true;
-        worker->process->kill();
+        command(*worker, protocol::KillWorker{worker->number});
       }
     } else if (const auto* restarted = std::get_if<cluster::RestartWorker>(&action)) {
       if (Worker* worker = find(restarted->worker)) {
@@ -111,14 +111,14 @@ void LocalJob::carry_out(const std::vector<cluster::Action>& actions) {
   }
 }
 
-void LocalJob::note_lost_steps(const cluster::Decision& decision) {
+void JobOperator::note_lost_steps(const cluster::Decision& decision) {
   journal_.add_lost_steps(decision.lost_steps);
   if (!recipe_.elastic.scales_batch) return;  // they will have the same figures
   const bool restores = decision.kind == cluster::DecisionKind::kRestore;
   journal_.go_back(decision.step.value() - (restores ? 0 : 1), decision.generation.value());
 }
 
-bool LocalJob::persist(const cluster::LogRecord& record) {
+bool JobOperator::persist(const cluster::LogRecord& record) {
   const std::string path = recipe_.run_folder + "/operator.log";
   uint64_t on_disk = 0;
   if (std::filesystem::exists(path))
@@ -128,11 +128,11 @@ bool LocalJob::persist(const cluster::LogRecord& record) {
   return true;
 }
 
-int LocalJob::training_workers() const {
+int JobOperator::training_workers() const {
   return cluster::training_members(state_.log.membership.members);
 }
 
-void LocalJob::record(const cluster::PublishEvent& event) {
+void JobOperator::record(const cluster::PublishEvent& event) {
   nlohmann::ordered_json line = {{"elapsed_seconds", journal_.elapsed()},
                                  {"kind", event.kind},
                                  {"generation", event.generation.value()},
@@ -142,7 +142,7 @@ void LocalJob::record(const cluster::PublishEvent& event) {
     line["worker"] = event.worker->value();
     if (const Worker* worker = find(*event.worker)) {
       line["number"] = worker->number;
-      line["pid"] = worker->process->pid();
+      line["pid"] = worker->pid;
     }
   }
   line["text"] = event.text;
@@ -163,7 +163,7 @@ void LocalJob::record(const cluster::PublishEvent& event) {
 }
 
 /// A loss that comes while an earlier one is being handled belongs to that one.
-void LocalJob::begin_interruption(const cluster::Membership& membership) {
+void JobOperator::begin_interruption(const cluster::Membership& membership) {
   const auto last = interruptions_.rbegin();
   const bool goes_on = last != interruptions_.rend() && !last->second.planned;
   const auto noticed = goes_on ? last->second.noticed : event_at_;
@@ -172,7 +172,7 @@ void LocalJob::begin_interruption(const cluster::Membership& membership) {
 }
 
 /// The first commit of a generation: how long each phase of the change took.
-void LocalJob::record_resumption(const protocol::StepDone& step) {
+void JobOperator::record_resumption(const protocol::StepDone& step) {
   const auto between = [](steady_clock::time_point from, steady_clock::time_point to) {
     return std::max(0.0, std::chrono::duration<double>(to - from).count());
   };
@@ -199,7 +199,7 @@ void LocalJob::record_resumption(const protocol::StepDone& step) {
   runtime::append_line(recipe_.run_folder + "/events.jsonl", line.dump());
 }
 
-void LocalJob::pass_on_stop() {
+void JobOperator::pass_on_stop() {
   if (options_.abandon_requested())
     fail(ErrorCode::kCancelled,
          "ended at once; {} goes on from its newest checkpoint with the same "
@@ -215,34 +215,20 @@ void LocalJob::pass_on_stop() {
   }
 }
 
-void LocalJob::wait_for_something() {
-  std::vector<pollfd> entries;  // two a worker, then the listener's and the service's
-  for (const auto& worker : workers_) {
-    entries.push_back({worker->process->channel().fd(), POLLIN, 0});
-    entries.push_back({worker->process->process_fd(), POLLIN, 0});
-  }
-  const size_t count = workers_.size();  // handling may start more
-  entries.push_back({listener_.get(), POLLIN, 0});
+void JobOperator::wait_for_something() {
+  std::vector<pollfd> entries;
+  if (local_) entries.push_back({local_->fd(), POLLIN, 0});
   if (service_) entries.push_back({service_->fd(), POLLIN, 0});
-  int timeout_ms = 100;
+  int timeout_ms = 50;
   if (wake_at_)
     timeout_ms = static_cast<int>(std::clamp<int64_t>((*wake_at_ - now()).count(), 0, timeout_ms));
   if (::poll(entries.data(), entries.size(), timeout_ms) < 0 && errno != EINTR)
     fail_errno("cannot wait for workers", errno);
-  std::vector<Worker*> ended;
-  for (size_t k = 0; k < count; ++k) {
-    const bool exited = (entries[2 * k + 1].revents & POLLIN) != 0;
-    if (entries[2 * k].revents != 0 || exited) read_messages(*workers_[k]);
-    if (exited) ended.push_back(workers_[k].get());
-  }
-  for (Worker* worker : ended) {
-    handle_exit(*worker);
-    std::erase_if(workers_, [&](const auto& w) { return w.get() == worker; });
-    remember_workers();
-  }
-  if (entries[2 * count].revents != 0) accept_worker();
-  if (service_ && entries.back().revents != 0) service_->answer_waiting();
-  drop_those_who_did_not_come();
+  if (local_) local_->handle_ready();
+  if (service_) service_->answer_waiting();
+  listen_to_agents();
+  start_waiting_workers();
+  forget_those_who_are_nowhere();
   watch_progress();
   if (wake_at_ && now() >= *wake_at_) {
     wake_at_.reset();
@@ -252,13 +238,17 @@ void LocalJob::wait_for_something() {
 
 /// The log goes on where an earlier operator of this folder has left it: generations and its
 /// sequence never start again.
-void LocalJob::begin() {
+void JobOperator::begin() {
   const std::string path = recipe_.run_folder + "/operator.log";
   std::optional<cluster::LogRecord> before;
   if (std::filesystem::exists(path)) before = protocol::decode_log(runtime::read_text(path));
-  listen_for_workers();
+  if (options_.listen.empty()) {
+    begin_local_agent();
+  } else {
+    open_service();
+  }
   if (options_.take_over && before && !cluster::is_terminal(before->phase)) {
-    expect_workers_of_before();
+    expected_until_ = now() + state_.options.lease;
     if (!before->membership.members.empty())
       state_.options.fingerprint = before->membership.members.front().worker.fingerprint;
     event(cluster::OperatorStarted{before});
@@ -277,17 +267,16 @@ void LocalJob::begin() {
   }
 }
 
-protocol::Done LocalJob::run() {
+protocol::Done JobOperator::run() {
   begin();
-  open_service();
+  if (!service_) open_service();  // users can wait until the workers are on their way
   while (!end_) {
     pass_on_stop();
     wait_for_something();
   }
-  workers_.clear();
-  service_.reset();
+  end_agents();
   std::error_code error;
-  for (const char* file : {"operator.json", "operator.workers", "workers.json"})
+  for (const char* file : {"operator.json", "agent.socket", "workers.json"})
     std::filesystem::remove(std::filesystem::path(recipe_.run_folder) / file, error);
   if (end_->phase == cluster::JobPhase::kFailed)
     fail(ErrorCode::kInvalidArgument, "{}", end_->reason);

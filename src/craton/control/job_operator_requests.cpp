@@ -8,28 +8,16 @@
 #include "craton/base/error.h"
 #include "craton/base/log.h"
 #include "craton/control/job_folder.h"
-#include "craton/control/local_job.h"
+#include "craton/control/job_operator.h"
 
 namespace craton::control {
 
-void LocalJob::open_service() {
-  try {
-    service_ = std::make_unique<OperatorService>(
-        recipe_.run_folder, [this](const std::string& method, const std::string& request) {
-          return handle_request(method, request);
-        });
-    write_operator_address(recipe_.run_folder, {service_->address(), ::getpid()});
-  } catch (const Error& e) {
-    log_warning("`craton status`, `scale` and `drain` will not reach this job: {}", e.what());
-  }
-}
-
-std::string LocalJob::handle_request(const std::string& method, const std::string& request) {
+std::string JobOperator::handle_request(const std::string& method, const std::string& request) {
   if (method == protocol::kStatusMethod) return protocol::encode_status(status());
   return protocol::encode_answer(answer(protocol::decode_request(method, request, now())));
 }
 
-protocol::Answer LocalJob::answer(const protocol::EventBody& request) {
+protocol::Answer JobOperator::answer(const protocol::EventBody& request) {
   if (cluster::is_terminal(state_.log.phase))
     return {false, "the job has ended: " + state_.log.reason};
   if (const auto* scale = std::get_if<cluster::ScaleRequested>(&request))
@@ -44,7 +32,7 @@ protocol::Answer LocalJob::answer(const protocol::EventBody& request) {
   return {true, "done"};
 }
 
-protocol::Answer LocalJob::answer_scale(const cluster::ScaleRequested& request) {
+protocol::Answer JobOperator::answer_scale(const cluster::ScaleRequested& request) {
   if (const std::string why = cluster::why_not_size(state_.options, request.workers); !why.empty())
     return {false, why};
   const int before = state_.log.requested;
@@ -55,7 +43,7 @@ protocol::Answer LocalJob::answer_scale(const cluster::ScaleRequested& request) 
                             before, request.workers)};
 }
 
-protocol::Answer LocalJob::answer_drain(const cluster::DrainRequested& request) {
+protocol::Answer JobOperator::answer_drain(const cluster::DrainRequested& request) {
   std::set<std::string> nodes, left;
   int matching = 0;
   for (const auto& [id, record] : state_.workers) {
@@ -83,7 +71,7 @@ protocol::Answer LocalJob::answer_drain(const cluster::DrainRequested& request) 
                             recipe_.name, matching == 1 ? "s" : "")};
 }
 
-protocol::JobStatus LocalJob::status() const {
+protocol::JobStatus JobOperator::status() const {
   protocol::JobStatus out;
   out.name = recipe_.name;
   out.strategy = recipe_.parallel.strategy;
@@ -107,7 +95,7 @@ protocol::JobStatus LocalJob::status() const {
     protocol::JobStatus::Worker w;
     w.number = worker->number;
     w.node = worker->node;
-    w.pid = worker->process->pid();
+    w.pid = worker->pid;
     w.state = "starts";
     w.progress = worker->progress;
     w.unchanged = now() - worker->progress_since;
