@@ -6,6 +6,7 @@
 
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
+#include "craton/checkpoint/manifest.h"
 #include "craton/parallel/whole_tensors.h"
 
 namespace craton::train {
@@ -116,6 +117,14 @@ void CheckpointSaver::save(comm::Communicator& communicator,
       error_ = std::current_exception();
     }
   });
+}
+
+std::filesystem::path checkpoint_of(const recipe::CheckpointRecipe& recipe, Step step) {
+  std::filesystem::path own =
+      std::filesystem::path(recipe.path) / checkpoint::checkpoint_name(step.value());
+  const bool began_elsewhere = recipe.resume != "auto" && recipe.resume != "none";
+  if (began_elsewhere && !std::filesystem::exists(own)) return recipe.resume;
+  return own;
 }
 
 Trainer::Restored load_checkpoint(Trainer& trainer, const std::filesystem::path& path) {

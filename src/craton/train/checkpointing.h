@@ -40,6 +40,10 @@ class CheckpointSaver {
   std::exception_ptr error_;
 };
 
+/// Where a job has the checkpoint of `step`: among its own, else where `checkpoint.resume` says
+/// that it began.
+std::filesystem::path checkpoint_of(const recipe::CheckpointRecipe& recipe, Step step);
+
 /// Fills the trainer's parameters, and the moments of the shards that it holds, from a checkpoint
 /// that any number of workers has written with any strategy. Error when its parameters are not the
 /// model's.

@@ -13,7 +13,6 @@
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
 #include "craton/base/log.h"
-#include "craton/checkpoint/manifest.h"
 #include "craton/cluster/failure_detector.h"
 #include "craton/runtime/memory.h"
 #include "craton/runtime/progress_page.h"
@@ -141,8 +140,8 @@ class Worker : private TrainingListener {
         [this](comm::Communicator& communicator, const parallel::Assignment& assignment) {
           saver_->save(communicator, assignment);
         });
-    trainer_->set_checkpoint_reader([this, checkpoints](Step step) {
-      return load_checkpoint(*trainer_, checkpoints / checkpoint::checkpoint_name(step.value()));
+    trainer_->set_checkpoint_reader([this](Step step) {
+      return load_checkpoint(*trainer_, checkpoint_of(recipe_.checkpoint, step));
     });
   }
 
