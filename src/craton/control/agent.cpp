@@ -203,11 +203,16 @@ void Agent::accept_worker() {
 void Agent::adopt(const protocol::Hello& hello, std::unique_ptr<runtime::MessageChannel> channel) {
   const auto pid = static_cast<pid_t>(hello.pid);
   auto found = workers_.find(hello.number);
-  if (found == workers_.end() || found->second.process->pid() != pid) {
+  if (found != workers_.end() && found->second.process->pid() != pid) {
+    // Of an operator whose work nobody went on with: its number is another worker's by now.
+    WorkerProcess(pid, log_path(hello.number)).kill();
+    fail(ErrorCode::kPeerLost, "worker process {} is of an earlier job", pid);
+  }
+  if (found == workers_.end()) {
     Worker worker;
     worker.process = std::make_unique<WorkerProcess>(pid, log_path(hello.number));
     watch(hello.number, worker);
-    found = workers_.insert_or_assign(hello.number, std::move(worker)).first;
+    found = workers_.emplace(hello.number, std::move(worker)).first;
   }
   Worker& worker = found->second;
   worker.process->connect(std::move(channel), hello.progress_fd);

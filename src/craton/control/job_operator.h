@@ -99,6 +99,7 @@ class JobOperator {
   void detach(const std::string& node);
   void give_up_silent_nodes();
   void end_agents();
+  Worker& add_worker(int number, const std::string& agent);
   void start_worker(const std::vector<std::string>& avoid_nodes);
   void start_waiting_workers();
   void forget_those_who_are_nowhere();

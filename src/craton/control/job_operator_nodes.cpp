@@ -139,24 +139,16 @@ void JobOperator::handle_agent(const std::string& node, const protocol::AgentEve
     }
     for (int number : lost) handle_end(number, "was lost with its agent", "");
     for (const protocol::LiveWorker& live : hello->live) {
-      started_ = std::max(started_, live.number + 1);
       if (find(live.number) != nullptr) continue;
-      Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
-      worker.number = live.number;
+      Worker& worker = add_worker(live.number, node);
       worker.pid = live.pid;
-      worker.node = worker.agent = node;
       worker.before = live.id;
     }
   } else if (const auto* started = std::get_if<protocol::WorkerStarted>(&event)) {
     if (Worker* worker = find(started->number)) worker->pid = started->pid;
   } else if (const auto* said = std::get_if<protocol::WorkerSaid>(&event)) {
     Worker* worker = find(said->number);
-    if (worker == nullptr) {
-      worker = workers_.emplace_back(std::make_unique<Worker>()).get();
-      worker->number = said->number;
-      worker->agent = node;
-      started_ = std::max(started_, said->number + 1);
-    }
+    if (worker == nullptr) worker = &add_worker(said->number, node);
     worker->node = said->node;
     worker->pid = said->pid;
     handle(*worker, said->message);
@@ -230,6 +222,15 @@ void JobOperator::end_agents() {
   service_.reset();
 }
 
+JobOperator::Worker& JobOperator::add_worker(int number, const std::string& agent) {
+  Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
+  worker.number = number;
+  worker.node = worker.agent = agent;
+  worker.progress_since = now();  // it had no reason yet to move
+  started_ = std::max(started_, number + 1);
+  return worker;
+}
+
 void JobOperator::start_worker(const std::vector<std::string>& avoid_nodes) {
   waiting_starts_.emplace_back(now() + state_.options.start_timeout, avoid_nodes);
   start_waiting_workers();
@@ -249,11 +250,8 @@ void JobOperator::start_waiting_workers() {
     const auto chosen = cluster::choose_node(loads, waiting_starts_.front().second);
     if (!chosen) return;
     waiting_starts_.erase(waiting_starts_.begin());
-    Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
-    worker.number = started_++;
+    Worker& worker = add_worker(started_, local_ ? nodes_.begin()->first : *chosen);
     worker.node = *chosen;
-    worker.agent = local_ ? nodes_.begin()->first : *chosen;
-    worker.progress_since = time;
     command(worker, protocol::StartWorker{worker.number, worker.node});
   }
 }
