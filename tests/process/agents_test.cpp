@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "tests/servers/delay_proxy.h"
 #include "tests/tiny_job.h"
 
 namespace craton::tests {
@@ -37,10 +38,15 @@ class Agents : public testing::Test {
     }));
     return found;
   }
+  static std::unique_ptr<runtime::RunningProgram> agent_at(
+      const std::string& address, const std::string& node, std::vector<std::string> more = {},
+      std::vector<std::string> environment = {}) {
+    more.insert(more.begin(), {"agent", address, "--node", node});
+    return job_->program().start(more, std::move(environment));
+  }
   static std::unique_ptr<runtime::RunningProgram> agent(LiveJob& job, const std::string& node,
                                                         std::vector<std::string> more = {}) {
-    more.insert(more.begin(), {"agent", address(job), "--node", node});
-    return job_->program().start(more);
+    return agent_at(address(job), node, std::move(more));
   }
   /// Workers of a node, as its agent lists them.
   static std::vector<pid_t> workers_of(const LiveJob& job, const std::string& node) {
@@ -122,6 +128,34 @@ TEST_F(Agents, AnOperatorThatComesBackFindsItsAgents) {
   EXPECT_EQ(job->result()["lost_steps"], 0);
   EXPECT_EQ(nlohmann::json(job->events("lost worker")), nlohmann::json::array());
   EXPECT_FALSE(job->events("operator").empty()) << "nothing was taken over";
+}
+
+// Its workers train on without knowing; once they are fenced they change nothing any more.
+TEST_F(Agents, ANodeBehindABrokenNetworkIsReplacedAndTakenBackEmpty) {
+  const auto job = start("cut-off", 2,
+                         {"parallel.strategy=zero1", "parallel.backups=1", "parallel.min_workers=1",
+                          "recovery.lease_seconds=5"});
+  const std::string direct = address(*job);
+  DelayProxy network(static_cast<uint16_t>(std::stoi(direct.substr(direct.rfind(':') + 1))),
+                     std::chrono::milliseconds(0));
+  const std::vector<std::string> slow = {"CRATON_FAULTS=compute.before:step=20:delay=6000"};
+  const auto a = agent_at(direct, "node-a", {"--slots", "1"}, slow),
+             b = agent_at("127.0.0.1:" + std::to_string(network.port()), "node-b", {"--slots", "1"},
+                          slow);
+  ASSERT_TRUE(job->await_step(19));
+  network.cut(true);
+  ASSERT_TRUE(job->await_events("lost worker"));
+  network.cut(false);
+  EXPECT_EQ(job->digest(), quiet_);
+  EXPECT_EQ(end_of(*a).exit_code, 0);
+  const auto end = end_of(*b);
+  EXPECT_EQ(end.exit_code, 0) << end.errors;
+  EXPECT_EQ(job->result()["lost_steps"], 0);
+  EXPECT_NE(job->events("lost worker")
+                .front()["text"]
+                .get<std::string>()
+                .find("no heartbeat from node node-b"),
+            std::string::npos);
 }
 
 TEST_F(Agents, ANodeThatIsToldToGoIsDrained) {

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -36,11 +37,14 @@ class DelayProxy {
     thread_.join();
   }
   uint16_t port() const { return port_; }
+  /// While it is cut nothing passes, and nobody is told: a network that has come apart.
+  void cut(bool now) { cut_ = now; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kMostQueued = 16 << 20;
+  static constexpr int kLookAgainMs = 10, kIdleMs = 1000;
 
   struct Parcel {
     Clock::time_point due;
@@ -101,13 +105,18 @@ class DelayProxy {
     for (const Connection& c : connections_)
       for (const Direction* way : {&c.up, &c.down})
         if (!way->queue.empty()) next = std::min(next, way->queue.front().due);
-    if (next == Clock::time_point::max()) return -1;
+    if (next == Clock::time_point::max()) return kIdleMs;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now());
     return static_cast<int>(std::max<int64_t>(left.count() + 1, 0));
   }
 
   void run() {
     for (;;) {
+      if (cut_) {
+        pollfd stop{stop_.get(), POLLIN, 0};
+        if (::poll(&stop, 1, kLookAgainMs) != 0) return;
+        continue;
+      }
       std::vector<pollfd> fds = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
       for (const Connection& c : connections_) {
         fds.push_back({c.client.get(), wants(c.up, c.down), 0});
@@ -115,6 +124,7 @@ class DelayProxy {
       }
       ::poll(fds.data(), fds.size(), timeout_ms());
       if (fds[0].revents != 0) return;
+      if (cut_) continue;
       for (Connection& c : connections_) {
         receive(c.client.get(), c.up);
         receive(c.server.get(), c.down);
@@ -144,6 +154,7 @@ class DelayProxy {
   uint16_t to_port_;
   std::chrono::milliseconds delay_;
   uint16_t port_ = 0;
+  std::atomic<bool> cut_{false};
   runtime::FileDescriptor listener_, stop_;
   std::list<Connection> connections_;
   std::thread thread_;
