@@ -199,7 +199,8 @@ std::shared_ptr<NodeCache::Entry> NodeCache::read_entry(const fs::path& path,
   };
   const auto size = static_cast<size_t>(info.st_size);
   if (size < sizeof(Header)) return damaged();
-  void* map = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+  // All of it is read at once, for its checksum.
+  void* map = ::mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   if (map == MAP_FAILED) return nullptr;
   std::shared_ptr<Entry> entry(new Entry());
   entry->map_ = static_cast<std::byte*>(map);

@@ -75,7 +75,8 @@ struct Slot {
   enum class Stage { kWorking, kReady, kTaking };
   Stage stage = Stage::kWorking;
   bool wanted = true;  // false: nobody expects it any more
-  std::vector<float> samples;
+  std::unique_ptr<float[]> buffer;
+  size_t elements = 0;
   std::exception_ptr error;
 };
 
@@ -96,10 +97,24 @@ struct WindowLoader::State {
     assemble_window(spec, sampler->volume(spec.volume), sampler->normalisation(spec.volume), cache,
                     out, limits);
   }
-  // With the lock held.
+  // With the lock held. Buffers are used again: their pages have been seen and are in place.
+  std::unique_ptr<float[]> take_buffer() {
+    if (spare.empty()) {
+      bytes.add(window_bytes);
+      return std::make_unique_for_overwrite<float[]>(window_bytes / sizeof(float));
+    }
+    auto buffer = std::move(spare.back());
+    spare.pop_back();
+    return buffer;
+  }
   void drop(int64_t sample_number) {
-    slots.erase(sample_number);
-    bytes.subtract(window_bytes);
+    const auto slot = slots.find(sample_number);
+    if (slot->second.error) {
+      bytes.subtract(window_bytes);
+    } else {
+      spare.push_back(std::move(slot->second.buffer));
+    }
+    slots.erase(slot);
     work_changed.notify_all();
   }
   uint64_t ahead_limit() const { return division.chunk_bytes / 2; }
@@ -127,7 +142,8 @@ struct WindowLoader::State {
   std::deque<int64_t> future;    // not begun
   std::deque<uint64_t> planned;  // bytes of chunks that the first of these touch; being fetched
   uint64_t planned_bytes = 0;    // their sum
-  std::unordered_map<int64_t, Slot> slots;  // begun or finished; at most division.windows
+  std::unordered_map<int64_t, Slot> slots;      // begun or finished; at most division.windows
+  std::vector<std::unique_ptr<float[]>> spare;  // with `slots` at most division.windows
   bool stop = false;
   double seconds_waited = 0;
   int64_t windows_ready = 0, windows_late = 0;
@@ -158,11 +174,14 @@ void WindowLoader::State::work() {
   }
 }
 
-// The chunks of the next windows that nobody has planned yet, as one plan per volume. The windows
-// that are planned and not begun touch at most half of what the cache can hold, so that what one
-// thread fetches does not drive out what another one has fetched and nobody has used.
+// The chunks of the next windows that nobody has planned yet, as one plan per volume. The first
+// plan is one window, so that the first window is there soon; each further one is at most as large
+// as all that are under way, so that plans grow quickly to their full size. The windows that are
+// planned and not begun touch at most half of what the cache can hold, so that what one thread
+// fetches does not drive out what another one has fetched and nobody has used.
 void WindowLoader::State::fetch(std::unique_lock<std::mutex>& lock) {
-  const uint64_t most = std::max<uint64_t>(1, ahead_limit() / 2 / thread_count);
+  const uint64_t most =
+      std::max<uint64_t>(1, std::min(planned_bytes, ahead_limit() / 2 / thread_count));
   std::map<int32_t, std::vector<std::vector<int64_t>>> wanted;
   for (uint64_t batch = 0; planned.size() < future.size();) {
     const WindowSpec spec = sampler->locate(future[planned.size()]);
@@ -186,20 +205,21 @@ void WindowLoader::State::assemble(std::unique_lock<std::mutex>& lock) {
   const int64_t number = future.front();
   forget_future(0);
   if (!slots.try_emplace(number).second) return;
-  bytes.add(window_bytes);
+  std::unique_ptr<float[]> buffer = take_buffer();
+  size_t elements = 0;
   lock.unlock();
-  std::vector<float> samples;
   std::exception_ptr error;
   try {
     const WindowSpec spec = sampler->locate(number);
-    samples.resize(static_cast<size_t>(spec.elements()));
-    make(spec, samples);
+    elements = static_cast<size_t>(spec.elements());
+    make(spec, {buffer.get(), elements});
   } catch (...) {
     error = std::current_exception();
   }
   lock.lock();
   Slot& slot = slots.at(number);
-  slot.samples = std::move(samples);
+  slot.buffer = std::move(buffer);
+  slot.elements = elements;
   slot.error = error;
   slot.stage = Slot::Stage::kReady;
   if (!slot.wanted) drop(number);
@@ -242,10 +262,10 @@ void WindowLoader::State::take(int64_t number, std::span<float> out) {
   } else {
     ++windows_ready;
   }
-  CRATON_CHECK(out.size() == slot.samples.size());
+  CRATON_CHECK(out.size() == slot.elements);
   slot.stage = Slot::Stage::kTaking;  // its room stays taken until it is copied
   lock.unlock();
-  std::memcpy(out.data(), slot.samples.data(), out.size_bytes());
+  std::memcpy(out.data(), slot.buffer.get(), out.size_bytes());
   lock.lock();
   drop(number);
   ready_changed.notify_all();

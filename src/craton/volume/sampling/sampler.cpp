@@ -12,13 +12,9 @@
 #include "craton/base/philox.h"
 #include "craton/base/units.h"
 #include "craton/volume/sampling/pass_plan.h"
-#include "craton/volume/sampling/permutation.h"
 
 namespace craton::volume {
 namespace {
-
-constexpr int64_t kPeriod = 4096;  // samples in which the volumes have their exact shares
-constexpr uint32_t kTurnStream = 0xffffffffu;  // no volume has this number
 
 std::string times(std::span<const int64_t> shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
@@ -111,20 +107,6 @@ std::vector<Orientation> fitting(const SamplerSettings& s, const std::vector<int
   return out;
 }
 
-std::vector<int64_t> quotas_for(const std::vector<double>& weights) {
-  double total = 0;
-  for (const double w : weights) total += w;
-  std::vector<int64_t> quotas;
-  int64_t used = 0;
-  for (const double w : weights) {
-    quotas.push_back(std::max<int64_t>(1, std::llround(w / total * kPeriod)));
-    used += quotas.back();
-  }
-  // What rounding left over or took too much comes from the largest.
-  *std::max_element(quotas.begin(), quotas.end()) += kPeriod - used;
-  return quotas;
-}
-
 }  // namespace
 
 struct WindowSampler::Plan {
@@ -192,8 +174,7 @@ WindowSampler::WindowSampler(std::vector<SampledVolume> volumes, SamplerSettings
                           ? volumes_[n].weight
                           : static_cast<double>(plans_.back()->passes.windows_of_two()));
   }
-  quotas_ = quotas_for(weights);
-  take_turns();
+  turns_ = Turns(weights, settings_.seed);
   choose_validation();
 }
 
@@ -201,9 +182,9 @@ WindowSampler::~WindowSampler() = default;
 
 void WindowSampler::check_volumes() const {
   if (volumes_.empty()) fail(ErrorCode::kInvalidArgument, "no volume to take windows from");
-  if (volumes_.size() > kPeriod / 4) {
+  if (volumes_.size() > Turns::kMostSources) {
     fail(ErrorCode::kInvalidArgument, "{} volumes; at most {} can be mixed", volumes_.size(),
-         kPeriod / 4);
+         Turns::kMostSources);
   }
   size_t weighted = 0;
   for (const SampledVolume& v : volumes_) {
@@ -266,26 +247,14 @@ std::unique_ptr<const WindowSampler::Plan> WindowSampler::make_plan(size_t numbe
   return plan;
 }
 
-void WindowSampler::take_turns() {
-  const Permutation shuffle(kPeriod,
-                            Philox(settings_.seed, RandomPurpose::kSampleOrder, 0, kTurnStream));
-  std::vector<int32_t> ranks(quotas_.size(), 0);
-  for (int64_t n = 0; n < kPeriod; ++n) {
-    int64_t slot = shuffle(n);
-    size_t v = 0;
-    while (slot >= quotas_[v]) slot -= quotas_[v++];
-    turns_.push_back({static_cast<int32_t>(v), ranks[v]++});
-  }
-}
-
 void WindowSampler::choose_validation() {
   // Each volume gives its share, evenly spread over its own windows; what one cannot give, the
   // others do not replace.
   for (size_t n = 0; n < plans_.size(); ++n) {
     const std::vector<WindowSpec>& have = plans_[n]->validation;
-    const double share = static_cast<double>(quotas_[n]) / kPeriod;
     const int64_t wanted =
-        std::max<int64_t>(1, std::llround(share * static_cast<double>(settings_.validation_count)));
+        std::max<int64_t>(1, std::llround(share(static_cast<int32_t>(n)) *
+                                          static_cast<double>(settings_.validation_count)));
     const int64_t count = std::min(wanted, static_cast<int64_t>(have.size()));
     for (int64_t k = 0; k < count; ++k) {
       // The middle of the k-th of `count` equal stretches.
@@ -313,15 +282,13 @@ int64_t WindowSampler::largest_window() const {
 }
 
 WindowSpec WindowSampler::locate(int64_t sample_number) const {
-  CRATON_CHECK(sample_number >= 0);
-  const int64_t period = sample_number / kPeriod;
-  const Turn turn = turns_[static_cast<size_t>(sample_number % kPeriod)];
-  const auto v = static_cast<size_t>(turn.volume);
+  const Turns::Turn turn = turns_.at(sample_number);
+  const auto v = static_cast<size_t>(turn.source);
   const Plan& plan = *plans_[v];
   WindowSpec w;
   w.sample_number = sample_number;
   w.volume = static_cast<int32_t>(v);
-  const PassPlan::Cell cell = plan.passes.cell(period * quotas_[v] + turn.rank, w.pass);
+  const PassPlan::Cell cell = plan.passes.cell(turn.index, w.pass);
   const Orientation& o = plan.passes.orientations()[static_cast<size_t>(cell.orientation)];
   w.shape = o.shape;
   w.axes = o.axes;
@@ -385,10 +352,6 @@ int64_t WindowSampler::validation_size() const { return static_cast<int64_t>(val
 WindowSpec WindowSampler::locate_validation(int64_t index) const {
   CRATON_CHECK(index >= 0 && index < validation_size(), "{} of {}", index, validation_size());
   return validation_[static_cast<size_t>(index)];
-}
-
-double WindowSampler::share(int32_t volume) const {
-  return static_cast<double>(quotas_[static_cast<size_t>(volume)]) / kPeriod;
 }
 
 std::string WindowSampler::describe() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "craton/volume/sampling/normalisation.h"
+#include "craton/volume/sampling/turns.h"
 #include "craton/volume/volume.h"
 
 namespace craton::volume {
@@ -105,7 +106,7 @@ class WindowSampler {
   WindowSpec locate_validation(int64_t index) const;
 
   /// Share of samples that come from `volume`, after rounding to 1/4096.
-  double share(int32_t volume) const;
+  double share(int32_t volume) const { return turns_.share(volume); }
 
   /// One line for the log: volumes, windows, split.
   std::string describe() const;
@@ -117,7 +118,6 @@ class WindowSampler {
   }
   void check_volumes() const;
   std::unique_ptr<const Plan> make_plan(size_t number) const;
-  void take_turns();
   void choose_validation();
   void place(std::span<const int64_t> begin, std::span<const int64_t> size, const DeadMap& dead,
              WindowSpec& w) const;
@@ -126,11 +126,7 @@ class WindowSampler {
   std::vector<SampledVolume> volumes_;
   SamplerSettings settings_;
   std::vector<std::unique_ptr<const Plan>> plans_;
-  struct Turn {
-    int32_t volume, rank;  // the rank-th sample of this volume in the period
-  };
-  std::vector<int64_t> quotas_;  // samples of each volume in a period
-  std::vector<Turn> turns_;      // of one period; the same in all
+  Turns turns_;
   std::vector<WindowSpec> validation_;
 };
 

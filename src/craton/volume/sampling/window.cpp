@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "craton/base/check.h"
 #include "craton/base/philox.h"
+#include "craton/base/wide_loops.h"
 #include "craton/volume/nearly_normal.h"
 
 namespace craton::volume {
@@ -20,56 +20,76 @@ Three three(std::span<const int64_t> v, int64_t leading) {
   return v.size() == 3 ? Three{v[0], v[1], v[2]} : Three{leading, v[0], v[1]};
 }
 
-// Copies the part of the window that lies in one chunk.
-void copy_part(std::span<const float> chunk, const Three& chunk_shape, const Three& chunk_origin,
-               const Three& origin, const Three& shape, std::span<float> out) {
+// What becomes of a sample, whatever else happens to the window.
+struct Scale {
+  float mean, inverse, limit, gain;
+};
+
+// Normalises, clamps and scales a run of samples while it is copied. What is not finite becomes 0:
+// a comparison with NaN is false.
+CRATON_WIDE void copy_scaled(const float* from, float* to, int64_t count, const Scale& scale) {
+  const auto [mean, inverse, limit, gain] = scale;
+  for (int64_t k = 0; k < count; ++k) {
+    const float x = from[k];
+    const float y = std::min(std::max((x - mean) * inverse, -limit), limit);
+    to[k] = std::abs(x) <= std::numeric_limits<float>::max() ? y * gain : 0.0f;
+  }
+}
+
+// The part of the window that lies in one chunk; traces without life become 0.
+struct Part {
+  Three chunk_shape, chunk_origin, origin, shape;
+  const uint8_t* live;  // of the volume, rows of `columns`
+  int64_t columns;
+};
+
+void copy_part(const Part& p, std::span<const float> chunk, const Scale& scale,
+               std::span<float> out) {
   Three low, high;
   for (size_t d = 0; d < 3; ++d) {
-    low[d] = std::max(origin[d], chunk_origin[d]);
-    high[d] = std::min(origin[d] + shape[d], chunk_origin[d] + chunk_shape[d]);
+    low[d] = std::max(p.origin[d], p.chunk_origin[d]);
+    high[d] = std::min(p.origin[d] + p.shape[d], p.chunk_origin[d] + p.chunk_shape[d]);
   }
-  const auto bytes = static_cast<size_t>(high[2] - low[2]) * sizeof(float);
+  const int64_t count = high[2] - low[2];
   for (int64_t i = low[0]; i < high[0]; ++i) {
     for (int64_t x = low[1]; x < high[1]; ++x) {
       const int64_t from =
-          ((i - chunk_origin[0]) * chunk_shape[1] + x - chunk_origin[1]) * chunk_shape[2] + low[2] -
-          chunk_origin[2];
+          ((i - p.chunk_origin[0]) * p.chunk_shape[1] + x - p.chunk_origin[1]) * p.chunk_shape[2] +
+          low[2] - p.chunk_origin[2];
       const int64_t to =
-          ((i - origin[0]) * shape[1] + x - origin[1]) * shape[2] + low[2] - origin[2];
-      std::memcpy(out.data() + to, chunk.data() + from, bytes);
+          ((i - p.origin[0]) * p.shape[1] + x - p.origin[1]) * p.shape[2] + low[2] - p.origin[2];
+      if (p.live[i * p.columns + x] != 0) {
+        copy_scaled(chunk.data() + from, out.data() + to, count, scale);
+      } else {
+        std::fill_n(out.data() + to, count, 0.0f);
+      }
     }
   }
 }
 
 void copy_window(const WindowSpec& spec, const Volume& volume, ChunkCache& cache,
-                 const store::ReadLimits& limits, std::span<float> out) {
+                 const store::ReadLimits& limits, const Scale& scale, std::span<float> out) {
   const VolumeInfo& info = volume.info();
-  const Three origin = three(spec.origin, 0), shape = three(spec.shape, 1);
-  const Three chunk_shape = three(info.chunk_shape, 1);
+  Part part;
+  part.origin = three(spec.origin, 0);
+  part.shape = three(spec.shape, 1);
+  part.chunk_shape = three(info.chunk_shape, 1);
+  part.live = volume.live().data();
+  part.columns = info.axes[spec.origin.size() - 2].size();
   const auto chunks = chunks_of(spec, info);
   if (chunks.size() > 1) cache.load(volume, spec.volume, chunks, limits);
   for (const auto& chunk : chunks) {
     const auto pin = cache.get(volume, spec.volume, chunk);
-    Three chunk_origin = three(chunk, 0);
-    for (size_t d = 0; d < 3; ++d) chunk_origin[d] *= chunk_shape[d];
-    copy_part(pin.samples(), chunk_shape, chunk_origin, origin, shape, out);
+    part.chunk_origin = three(chunk, 0);
+    for (size_t d = 0; d < 3; ++d) part.chunk_origin[d] *= part.chunk_shape[d];
+    copy_part(part, pin.samples(), scale, out);
   }
 }
 
-// One trace: normalise, scale, add noise.
-void finish_trace(std::span<float> trace, const Normalisation& n, const WindowSpec& spec,
-                  const Philox& noise, uint64_t first) {
-  const float limit = n.clip > 0 ? n.clip : std::numeric_limits<float>::max();
-  const float inverse = 1 / n.deviation;
-  for (float& x : trace) {
-    const float y = std::min(std::max((x - n.mean) * inverse, -limit), limit);
-    // Also what is not finite becomes 0: a comparison with NaN is false.
-    x = std::abs(x) <= std::numeric_limits<float>::max() ? y * spec.gain : 0.0f;
-  }
-  if (spec.noise == 0) return;
+void add_noise(std::span<float> trace, float deviation, const Philox& noise, uint64_t first) {
   for (size_t k = 0; k < trace.size(); ++k) {
     const uint64_t element = first + k;
-    trace[k] += spec.noise * nearly_normal(noise.block(element / 2))[element % 2];
+    trace[k] += deviation * nearly_normal(noise.block(element / 2))[element % 2];
   }
 }
 
@@ -114,19 +134,20 @@ void assemble_window(const WindowSpec& spec, const Volume& volume,
                      const store::ReadLimits& limits) {
   const Three origin = three(spec.origin, 0), shape = three(spec.shape, 1);
   CRATON_CHECK(out.size() == static_cast<size_t>(shape[0] * shape[1] * shape[2]));
-  copy_window(spec, volume, cache, limits, out);
-  const std::vector<uint8_t>& live = volume.live();
-  const int64_t columns = volume.info().axes[spec.origin.size() - 2].size();
-  const Philox noise(spec.noise_seed, RandomPurpose::kAugmentNoise,
-                     static_cast<uint64_t>(spec.sample_number));
-  for (int64_t i = 0; i < shape[0]; ++i) {
-    for (int64_t x = 0; x < shape[1]; ++x) {
-      const auto first = static_cast<size_t>((i * shape[1] + x) * shape[2]);
-      const std::span<float> trace = out.subspan(first, static_cast<size_t>(shape[2]));
-      if (live[static_cast<size_t>((origin[0] + i) * columns + origin[1] + x)] != 0) {
-        finish_trace(trace, normalisation, spec, noise, first);
-      } else {
-        std::fill(trace.begin(), trace.end(), 0.0f);
+  const float limit =
+      normalisation.clip > 0 ? normalisation.clip : std::numeric_limits<float>::max();
+  copy_window(spec, volume, cache, limits,
+              {normalisation.mean, 1 / normalisation.deviation, limit, spec.gain}, out);
+  if (spec.noise != 0) {
+    const std::vector<uint8_t>& live = volume.live();
+    const int64_t columns = volume.info().axes[spec.origin.size() - 2].size();
+    const Philox noise(spec.noise_seed, RandomPurpose::kAugmentNoise,
+                       static_cast<uint64_t>(spec.sample_number));
+    for (int64_t i = 0; i < shape[0]; ++i) {
+      for (int64_t x = 0; x < shape[1]; ++x) {
+        if (live[static_cast<size_t>((origin[0] + i) * columns + origin[1] + x)] == 0) continue;
+        const auto first = static_cast<size_t>((i * shape[1] + x) * shape[2]);
+        add_noise(out.subspan(first, static_cast<size_t>(shape[2])), spec.noise, noise, first);
       }
     }
   }
