@@ -44,12 +44,15 @@ class CountingStore final : public ObjectStore {
       ++asked;
       fetched += found.bytes.size();
       if (before_answer) before_answer();
-      sink(i, found);
+      ObjectFound given = found;
+      if (hides_etags) given.etag = {};
+      sink(i, given);
     });
   }
 
   std::atomic<uint64_t> asked{0}, fetched{0};
   std::function<void()> before_answer;
+  bool hides_etags = false;
 
  private:
   std::shared_ptr<ObjectStore> base_;
@@ -180,6 +183,26 @@ TEST_F(CachedStoreTest, WhatManyWantAtOnceIsFetchedOnce) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(base_->asked, 20u);
+}
+
+TEST_F(CachedStoreTest, WhatIsMissingIsAskedForAgain) {
+  const auto store = open(start_);
+  EXPECT_FALSE(store->get("late"));
+  base_->put("late", bytes_of("there now"));
+  EXPECT_EQ(text_of(*store->get("late")), "there now");
+  EXPECT_EQ(base_->asked, 2u);
+}
+
+TEST_F(CachedStoreTest, ObjectsWithoutAnEtagAreReadEachTime) {
+  base_->put("a", bytes_of("first"));
+  base_->hides_etags = true;
+  const auto store = open(start_);
+  EXPECT_EQ(text_of(*store->get("a")), "first");
+  EXPECT_EQ(text_of(*store->get("a")), "first");
+  EXPECT_EQ(base_->asked, 2u);
+  base_->put("a", bytes_of("second"));
+  EXPECT_EQ(text_of(*store->get("a")), "second");
+  EXPECT_EQ(cache_->counters().stored, 0u);
 }
 
 TEST_F(CachedStoreTest, AFailureLeavesNoClaimBehind) {
