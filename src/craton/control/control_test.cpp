@@ -133,6 +133,16 @@ TEST_F(Control, WhereThePathIsTooLongTheSocketLiesElsewhere) {
   EXPECT_EQ(service.address().find("ddd"), std::string::npos) << service.address();
 }
 
+TEST_F(Control, ALogThatCannotBeReadIsNamed) {
+  make_job("demo", cluster::JobPhase::kTraining);
+  ASSERT_EQ(read_operator_log("runs/demo")->sequence, 3u);
+  EXPECT_FALSE(read_operator_log("runs"));
+  runtime::write_file_atomically("runs/demo/operator.log", std::string_view("\xff\xff garbage"));
+  const std::string error = error_of([] { read_operator_log("runs/demo"); });
+  EXPECT_NE(error.find("runs/demo/operator.log cannot be read"), std::string::npos) << error;
+  EXPECT_FALSE(inspect_job("runs/demo").log);
+}
+
 TEST_F(Control, AnAgentsStreamCarriesMessagesBothWaysUntilEitherEnds) {
   OperatorService service(".", "127.0.0.1:0", [](const auto&, const auto&) { return ""; });
   std::mutex mutex;

@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* kRuns = "runs";
 constexpr const char* kAddressFile = "operator.json";
+constexpr const char* kLogFile = "operator.log";
 constexpr const char* kLockFile = "operator.lock";
 
 bool is_job(const fs::path& folder) {
@@ -43,6 +44,24 @@ std::optional<OperatorAddress> read_operator_address(const fs::path& folder) {
   } catch (const std::exception&) {
     return std::nullopt;
   }
+}
+
+std::optional<cluster::LogRecord> read_operator_log(const fs::path& folder) {
+  const fs::path path = folder / kLogFile;
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    return protocol::decode_log(runtime::read_text(path.string()));
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::kCorrupt) throw;
+    fail(ErrorCode::kCorrupt,
+         "{} cannot be read: it is damaged, or of another version; give the job another name, or "
+         "remove that file to go on from the newest checkpoint",
+         path.string());
+  }
+}
+
+void write_operator_log(const fs::path& folder, const cluster::LogRecord& record) {
+  runtime::write_file_atomically((folder / kLogFile).string(), protocol::encode_log(record));
 }
 
 RunLock::RunLock(const fs::path& folder) {
@@ -95,8 +114,7 @@ JobOnDisk inspect_job(const fs::path& folder) {
   job.name = fs::weakly_canonical(folder).filename().string();
   job.running = RunLock::held(folder);
   try {
-    if (fs::exists(folder / "operator.log"))
-      job.log = protocol::decode_log(runtime::read_text(folder / "operator.log"));
+    job.log = read_operator_log(folder);
     if (fs::exists(folder / "metrics.jsonl")) {
       const auto metrics = results::read_metrics(folder / "metrics.jsonl");
       if (!metrics.empty()) job.last_step = metrics.back().step;

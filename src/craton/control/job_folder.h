@@ -23,6 +23,12 @@ void write_operator_address(const std::filesystem::path& folder, const OperatorA
 /// Nothing when there is none, or none that can be read.
 std::optional<OperatorAddress> read_operator_address(const std::filesystem::path& folder);
 
+/// What the operator of a job has persisted; nothing when there was none. Error kCorrupt when it
+/// cannot be read.
+std::optional<cluster::LogRecord> read_operator_log(const std::filesystem::path& folder);
+/// Durable on return.
+void write_operator_log(const std::filesystem::path& folder, const cluster::LogRecord& record);
+
 /// Only one operator works in a folder: a lock that ends with its process, however it ends.
 class RunLock {
  public:

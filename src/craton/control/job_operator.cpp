@@ -9,6 +9,7 @@
 
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
+#include "craton/control/job_folder.h"
 #include "craton/results/result.h"
 #include "craton/runtime/file.h"
 
@@ -119,12 +120,9 @@ void JobOperator::note_lost_steps(const cluster::Decision& decision) {
 }
 
 bool JobOperator::persist(const cluster::LogRecord& record) {
-  const std::string path = recipe_.run_folder + "/operator.log";
-  uint64_t on_disk = 0;
-  if (std::filesystem::exists(path))
-    on_disk = protocol::decode_log(runtime::read_text(path)).sequence;
-  if (on_disk != record.sequence - 1) return false;
-  runtime::write_file_atomically(path, protocol::encode_log(record));
+  const auto on_disk = read_operator_log(recipe_.run_folder);
+  if ((on_disk ? on_disk->sequence : 0) != record.sequence - 1) return false;
+  write_operator_log(recipe_.run_folder, record);
   return true;
 }
 
@@ -239,9 +237,7 @@ void JobOperator::wait_for_something() {
 /// The log goes on where an earlier operator of this folder has left it: generations and its
 /// sequence never start again.
 void JobOperator::begin() {
-  const std::string path = recipe_.run_folder + "/operator.log";
-  std::optional<cluster::LogRecord> before;
-  if (std::filesystem::exists(path)) before = protocol::decode_log(runtime::read_text(path));
+  const auto before = read_operator_log(recipe_.run_folder);
   if (options_.listen.empty()) {
     begin_local_agent();
   } else {
