@@ -13,8 +13,8 @@ namespace craton::model {
 /// One micro-batch. Whatever is random in a model is a function of (seed, sample number) through
 /// craton::Philox.
 struct Batch {
-  torch::Tensor input;  ///< [batch, window...] float samples, normalised; or [batch, tokens] int64
-                        ///< for language models
+  torch::Tensor input;  ///< [batch, window...] float samples, normalised; or, for language models,
+                        ///< [batch, sequence + 1] int64 tokens: each predicts the next
   std::vector<int64_t> sample_numbers;  ///< one per row of input; unique within a job
   uint64_t seed = 0;                    ///< the job's seed
   bool training = true;                 ///< false in validation and prediction: no dropout

@@ -57,7 +57,7 @@ std::vector<VolumeRecipe> read_volumes(const Settings& s) {
   if (volumes.empty()) {
     s.reject("volumes",
              "is empty: give at least one, e.g. 'volumes: [{uri: data/f3.mdio}]'; "
-             "`craton volume synth` makes one");
+             "`craton volume synth` makes one (language models take data.tokens)");
   }
   if (weighted != 0 && weighted != volumes.size()) {
     s.reject("volumes",
@@ -65,6 +65,28 @@ std::vector<VolumeRecipe> read_volumes(const Settings& s) {
                          weighted, volumes.size()));
   }
   return volumes;
+}
+
+std::vector<TokensRecipe> read_tokens(const Settings& s) {
+  std::vector<TokensRecipe> out;
+  size_t weighted = 0;
+  for (const Settings& item : s.sections("tokens")) {
+    TokensRecipe tokens;
+    tokens.uri = item.text("uri", "");
+    if (tokens.uri.empty())
+      item.reject("uri", "is needed: where the tokens are, e.g. data/train.bin");
+    tokens.uri = absolute_uri(tokens.uri);
+    tokens.type = item.text("type", "");
+    tokens.weight = bounded_number(item, "weight", 0, 0, 1e6);
+    if (tokens.weight > 0) ++weighted;
+    out.push_back(std::move(tokens));
+  }
+  if (weighted != 0 && weighted != out.size()) {
+    s.reject("tokens", fmt::format("{} of {} entries have a weight; give all of them one above 0, "
+                                   "or none",
+                                   weighted, out.size()));
+  }
+  return out;
 }
 
 void check_extents(const Settings& s, const std::vector<int64_t>& window) {
@@ -135,16 +157,32 @@ CacheRecipe read_cache(const Settings& s) {
   return cache;
 }
 
-DataRecipe read_data(const Settings& s) {
-  DataRecipe data;
+/// What only volumes have.
+void read_volume_keys(const Settings& s, DataRecipe& data) {
   data.volumes = read_volumes(s);
   read_window(s, data);
   data.sections = s.choice("sections", data.sections, {"both", "inline", "crossline"});
-  data.validation_fraction =
-      bounded_number(s, "validation_fraction", data.validation_fraction, 0, 0.9);
   data.dead_fraction_limit =
       bounded_number(s, "dead_fraction_limit", data.dead_fraction_limit, 0, 1);
   data.clip_deviations = bounded_number(s, "clip_deviations", data.clip_deviations, 0, 1e6);
+  data.loader_threads = bounded(s, "loader_threads", data.loader_threads, 1, kMostThreads);
+  const Settings augment = s.section("augment");
+  data.augment.flip = augment.boolean("flip", data.augment.flip);
+  data.augment.polarity = augment.boolean("polarity", data.augment.polarity);
+  data.augment.gain = bounded_number(augment, "gain", data.augment.gain, 0, 0.99);
+  data.augment.noise = bounded_number(augment, "noise", data.augment.noise, 0, 10);
+}
+
+DataRecipe read_data(const Settings& s) {
+  DataRecipe data;
+  data.tokens = read_tokens(s);
+  if (!data.tokens.empty()) {
+    data.sequence = bounded(s, "sequence", data.sequence, 1, kLongestSequence);
+    data.vocabulary = bounded(s, "vocabulary", data.vocabulary, 0, kLargestVocabulary);
+  }
+  if (data.tokens.empty() || s.has("volumes")) read_volume_keys(s, data);
+  data.validation_fraction =
+      bounded_number(s, "validation_fraction", data.validation_fraction, 0, 0.9);
   data.working_set_bytes = s.bytes("working_set_bytes", data.working_set_bytes);
   data.prefetch_bytes = s.bytes("prefetch_bytes", data.prefetch_bytes);
   for (const auto& [key, value] : {std::pair("working_set_bytes", data.working_set_bytes),
@@ -152,12 +190,6 @@ DataRecipe read_data(const Settings& s) {
     if (value < kSmallestBudget)
       s.reject(key, fmt::format("must be at least 1MiB, found {} bytes", value));
   }
-  data.loader_threads = bounded(s, "loader_threads", data.loader_threads, 1, kMostThreads);
-  const Settings augment = s.section("augment");
-  data.augment.flip = augment.boolean("flip", data.augment.flip);
-  data.augment.polarity = augment.boolean("polarity", data.augment.polarity);
-  data.augment.gain = bounded_number(augment, "gain", data.augment.gain, 0, 0.99);
-  data.augment.noise = bounded_number(augment, "noise", data.augment.noise, 0, 10);
   data.cache = read_cache(s.section("cache"));
   return data;
 }
@@ -346,6 +378,18 @@ void check_patch(const Settings& model, const std::vector<int64_t>& window, cons
   }
 }
 
+/// Volumes or tokens, and only the keys that belong to them.
+void check_kind_of_data(const Settings& s, const DataRecipe& data) {
+  if (data.tokens.empty()) {
+    for (const char* key : {"sequence", "vocabulary"})
+      if (s.has(key)) s.reject(key, "is for data.tokens, and there are none");
+    return;
+  }
+  for (const char* key : {"volumes", "window", "stride", "sections", "dead_fraction_limit",
+                          "clip_deviations", "augment", "loader_threads"})
+    if (s.has(key)) s.reject(key, "is for volumes, and data.tokens names files of tokens");
+}
+
 /// The model's own keys are its factory's; what the data decides is checked here, where the lines
 /// are known.
 void fit_model_to_window(Settings& model, const DataRecipe& data) {
@@ -353,6 +397,8 @@ void fit_model_to_window(Settings& model, const DataRecipe& data) {
   // Said or not, it is the same job: the digest and a dump of it must agree.
   if (!model.has("kind")) model.override_with("kind=" + kind);
   if (kind != "sfm") return;
+  if (!data.tokens.empty())
+    model.reject("kind", "sfm learns from volumes, and data.tokens names files of tokens");
   if (!model.has("window")) {
     model.override_with(fmt::format("window=[{}]", fmt::join(data.window, ", ")));
   }
@@ -427,8 +473,8 @@ Recipe Recipe::load(const std::string& path, const std::vector<std::string>& ove
 Recipe Recipe::read(const Settings& settings, const std::string& default_name, const Build& build) {
   // A typo explains more than what follows from it, so unknown keys are looked for first.
   static const Settings example = [] {
-    const Settings minimal =
-        Settings::parse("data: {volumes: [{uri: x}], window: [1, 1]}", "example");
+    const Settings minimal = Settings::parse(
+        "data: {volumes: [{uri: x}], tokens: [{uri: x}], window: [1, 1]}", "example");
     read_all(minimal, "job");
     return minimal;
   }();
@@ -438,6 +484,7 @@ Recipe Recipe::read(const Settings& settings, const std::string& default_name, c
     settings.reject("device",
                     "this build has no CUDA; use 'cpu', or build against a libtorch that has it");
   }
+  check_kind_of_data(settings.section("data"), r.data);
   fit_model_to_window(r.model, r.data);
   fit_micro_batch_to_windows(settings, r);
   return r;
@@ -468,6 +515,10 @@ std::string Recipe::digest() const {
     text +=
         fmt::format("volume {} {} {}\n", fs::path(v.uri).filename().string(), v.variable, v.weight);
     if (!v.window.empty()) text += fmt::format("its window {}\n", fmt::join(v.window, "x"));
+  }
+  for (const TokensRecipe& t : data.tokens) {
+    text += fmt::format("tokens {} {} {} sequence {}\n", fs::path(t.uri).filename().string(),
+                        t.type, t.weight, data.sequence);
   }
   text +=
       fmt::format("window {} stride {} sections {} validation {} dead {} clip {} working set {}\n",

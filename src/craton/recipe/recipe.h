@@ -21,6 +21,13 @@ struct VolumeRecipe {
   std::vector<int64_t> window;  ///< samples per axis, of this volume; empty: data.window
 };
 
+/// Token files for language models, instead of volumes.
+struct TokensRecipe {
+  std::string uri;    ///< of a file, of several by a pattern, or of a Megatron pair by its prefix
+  std::string type;   ///< "uint16", ... of files without a header; empty: they have one
+  double weight = 0;  ///< share of the samples; 0 for all of them: by their number of windows
+};
+
 struct AugmentRecipe {
   bool flip = true;
   bool polarity = false;
@@ -36,7 +43,10 @@ struct CacheRecipe {
 };
 
 struct DataRecipe {
-  std::vector<VolumeRecipe> volumes;
+  std::vector<VolumeRecipe> volumes;  ///< or `tokens`, never both
+  std::vector<TokensRecipe> tokens;
+  int64_t sequence = 1024;      ///< tokens that a sample predicts
+  int64_t vocabulary = 0;       ///< tokens must lie below it; 0: any
   std::vector<int64_t> window;  ///< samples per axis, 2 or 3 axes
   std::vector<int64_t> stride;  ///< empty: half a window
   std::string sections = "both";

@@ -343,6 +343,39 @@ TEST(Recipe, LoadNamesTheJobAfterItsFile) {
   std::filesystem::remove(path);
 }
 
+TEST(Recipe, TokensStandInTheVolumesPlace) {
+  const auto parse = [](const std::string& data, const std::string& kind = "llm") {
+    return Recipe::read(
+        Settings::parse("data: {" + data + "}\nmodel: {kind: " + kind + "}\n", "x.yaml"));
+  };
+  const Recipe r = parse("tokens: [{uri: a/train_*.bin, type: uint16}], sequence: 256");
+  ASSERT_EQ(r.data.tokens.size(), 1u);
+  EXPECT_EQ(r.data.tokens[0].uri, std::filesystem::absolute("a/train_*.bin").string());
+  EXPECT_EQ(r.data.sequence, 256);
+  EXPECT_TRUE(r.data.volumes.empty());
+  // The recipe with its defaults, as workers get it, is the same recipe.
+  EXPECT_EQ(Recipe::read(Settings::parse(r.settings.dump(), "dump")).digest(), r.digest());
+  EXPECT_NE(parse("tokens: [{uri: a/train_*.bin, type: uint16}], sequence: 128").digest(),
+            r.digest());
+  const auto error = [&](const std::string& data, const std::string& kind = "llm") {
+    try {
+      parse(data, kind);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(error("tokens: [{uri: a}]", "sfm"), HasSubstr("sfm learns from volumes"));
+  EXPECT_THAT(error("tokens: [{uri: a}], window: [1, 1]"), HasSubstr("data.window"));
+  EXPECT_THAT(error("tokens: [{uri: a}], volumes: [{uri: b}], window: [1, 1]"),
+              HasSubstr("data.volumes"));
+  EXPECT_THAT(error("tokens: [{type: uint16}]"), HasSubstr("uri"));
+  EXPECT_THAT(error("tokens: [{uri: a, weight: 1}, {uri: b}]"), HasSubstr("1 of 2"));
+  EXPECT_THAT(error("tokens: [{uri: a}], sequence: 0"), HasSubstr("data.sequence"));
+  EXPECT_THAT(error("tokens: [{uri: a}], sequenze: 3"), HasSubstr("sequence"));
+  EXPECT_THAT(error_of({"data.sequence=5"}), HasSubstr("there are none"));
+}
+
 // docs/recipes.md has a row "| `train.steps` | integer | `100` | ..." for each key of a recipe, and
 // no other.
 TEST(Recipe, EveryKeyIsDocumented) {
@@ -372,8 +405,14 @@ TEST(Recipe, EveryKeyIsDocumented) {
       Settings::parse("data: {volumes: [{uri: x}], window: [8, 8]}\ntrain: {global_batch: 32}",
                       "x"),
       "FILE");
+  const Recipe of_tokens = Recipe::read(
+      Settings::parse("data: {tokens: [{uri: x}]}\nmodel: {kind: llm}\ntrain: {global_batch: 32}",
+                      "x"),
+      "FILE");
+  auto keys = r.settings.known();
+  std::ranges::copy(of_tokens.settings.known(), std::back_inserter(keys));
   std::set<std::string> read_keys;
-  for (const KnownKey& key : r.settings.known()) {
+  for (const KnownKey& key : keys) {
     if (key.key.starts_with("model.")) continue;
     std::string type = key.type,
                 fallback = key.fallback == "\"\"" || key.fallback == "[]" ? "" : key.fallback;

@@ -7,31 +7,37 @@
 
 namespace craton::train {
 
-store::CachePolicy open_data_cache(const recipe::CacheRecipe& recipe, std::string& trouble) {
-  store::CachePolicy policy;
-  if (recipe.bytes == 0) return policy;
+void DataCache::open() {
+  opened_ = true;
   store::NodeCacheOptions options;
-  options.folder = recipe.path.empty() ? store::default_cache_folder(store::process_environment())
-                                       : std::filesystem::path(recipe.path);
+  options.folder = recipe_.path.empty() ? store::default_cache_folder(store::process_environment())
+                                        : std::filesystem::path(recipe_.path);
   if (const char* started = std::getenv("CRATON_JOB_STARTED_MS"))
     options.trusted_since = std::chrono::system_clock::time_point(
         std::chrono::milliseconds(std::strtoll(started, nullptr, 10)));
   try {
-    options.bytes = store::affordable_cache_bytes(options.folder, recipe.bytes);
-    policy.cache = store::NodeCache::open(options);
+    options.bytes = store::affordable_cache_bytes(options.folder, recipe_.bytes);
+    policy_.cache = store::NodeCache::open(options);
   } catch (const Error& e) {
-    trouble = e.what();
-    log_warning("data are read without a cache: {}", trouble);
+    trouble_ = e.what();
+    log_warning("data are read without a cache: {}", trouble_);
   }
-  policy.form = recipe.format == "decoded" ? store::CacheForm::kDecoded
-                : recipe.format == "lz4"   ? store::CacheForm::kLz4
-                                           : store::CacheForm::kStored;
-  return policy;
+  policy_.form = recipe_.format == "decoded" ? store::CacheForm::kDecoded
+                 : recipe_.format == "lz4"   ? store::CacheForm::kLz4
+                                             : store::CacheForm::kStored;
 }
 
-bool is_cached(const recipe::CacheRecipe& recipe, const std::string& uri) {
+store::CachePolicy DataCache::policy_for(const std::string& uri) {
   const bool is_file = uri.find("://") == uri.npos || uri.starts_with("file://");
-  return recipe.bytes > 0 && (!is_file || !recipe.path.empty());
+  if (recipe_.bytes == 0 || (is_file && recipe_.path.empty())) return {};
+  if (!opened_) open();
+  return policy_;
+}
+
+std::string DataCache::describe() const {
+  if (!opened_) return "";
+  return policy_.cache ? "; cache " + policy_.cache->folder().string()
+                       : "; without a cache: " + trouble_;
 }
 
 }  // namespace craton::train

@@ -15,6 +15,7 @@
 #include "craton/runtime/file.h"
 #include "craton/runtime/thread_pool.h"
 #include "craton/tensor/threads.h"
+#include "craton/train/data_cache.h"
 #include "craton/train/prediction.h"
 #include "craton/train/prediction_picture.h"
 
@@ -111,8 +112,14 @@ std::string describe(const Arguments& a, const FillReport& report) {
   return text + fmt::format(", {} windows", report.windows);
 }
 
+/// Through the node's cache, as the job that trained the model did.
+std::shared_ptr<const volume::Volume> open_input(const Arguments& a, const LoadedModel& model) {
+  return volume::open_volume(a.volume, a.variable,
+                             DataCache(model.recipe.data.cache).policy_for(a.volume));
+}
+
 std::string fill(const Arguments& a, const LoadedModel& model, const FillOptions& options) {
-  const auto volume = volume::open_volume(a.volume, a.variable);
+  const auto volume = open_input(a, model);
   if (model.model->settings().amplitude_weight == 0) {
     log_warning(
         "the model was trained with amplitude_weight 0: predictions take the amplitude of "
@@ -129,7 +136,7 @@ std::string fill(const Arguments& a, const LoadedModel& model, const FillOptions
 }
 
 std::string embed(const Arguments& a, const LoadedModel& model, const PredictionOptions& options) {
-  const auto shape = embed_patches(model, volume::open_volume(a.volume, a.variable), options);
+  const auto shape = embed_patches(model, open_input(a, model), options);
   std::string text;
   for (const int64_t n : shape) text += (text.empty() ? "" : " x ") + std::to_string(n);
   return fmt::format("{}: features of patches, {}", a.out, text);

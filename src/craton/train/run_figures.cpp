@@ -6,6 +6,7 @@
 #include "craton/base/units.h"
 #include "craton/model/sfm.h"
 #include "craton/results/figures.h"
+#include "craton/train/window_data.h"
 #include "craton/volume/plot/view.h"
 
 namespace craton::train {
@@ -72,11 +73,12 @@ results::Figure windows_over_section(const Trainer& trainer, const volume::Volum
 
 void save_run_figures(Trainer& trainer, const std::filesystem::path& folder) {
   auto* sfm = dynamic_cast<model::Sfm*>(&trainer.model());
-  if (sfm == nullptr) return;
+  const auto* windows = dynamic_cast<WindowData*>(&trainer.data());
+  if (sfm == nullptr || windows == nullptr) return;
   torch::NoGradGuard guard;
   sfm->eval();
   std::vector<results::Figure> figures = {
-      windows_over_section(trainer, trainer.data().sampler().volume(0))};
+      windows_over_section(trainer, windows->sampler().volume(0))};
   const int64_t count = trainer.data().validation_size();
   const int64_t shown = std::min(kWindowsShown, count);
   for (int64_t k = 0; k < shown; ++k)

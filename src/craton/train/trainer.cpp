@@ -63,7 +63,7 @@ Trainer::Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint,
                  std::shared_ptr<TrainingData> data)
     : recipe_(recipe),
       endpoint_(endpoint),
-      data_(data ? std::move(data) : std::make_shared<TrainingData>(recipe)),
+      data_(data ? std::move(data) : TrainingData::open(recipe)),
       model_(make_model(recipe)) {
   lay_out();
   callbacks_ = model::make_job_callbacks(model_);

@@ -48,7 +48,7 @@ class Trainer {
   TrainingData& data() { return *data_; }
   const std::shared_ptr<TrainingData>& shared_data() const { return data_; }
   /// Opens the data anew: nothing that was read stays.
-  void reopen_data() { data_ = std::make_shared<TrainingData>(recipe_); }
+  void reopen_data() { data_ = TrainingData::open(recipe_); }
   parallel::ShardedState& state() { return *state_; }
   const parallel::FlatLayout& layout() const { return state_->layout(); }
   /// What training does not change, by name: frozen parameters and buffers. Every worker has them

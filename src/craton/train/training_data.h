@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "craton/model/model.h"
 #include "craton/recipe/recipe.h"
-#include "craton/volume/sampling/loader.h"
 
 namespace craton::train {
 
@@ -14,33 +14,43 @@ namespace craton::train {
 /// where all steps before it have used `position` of them.
 class TrainingData {
  public:
-  explicit TrainingData(const recipe::Recipe& recipe);
+  /// Opens what the recipe names: windows of volumes (window_data.h) or tokens (token_data.h).
+  static std::shared_ptr<TrainingData> open(const recipe::Recipe& recipe);
+  virtual ~TrainingData() = default;
+  TrainingData(const TrainingData&) = delete;
+  TrainingData& operator=(const TrainingData&) = delete;
 
-  /// Samples micro_batch * number ..., in order; as model::Batch with input [micro_batch,
-  /// window...]. Where volumes have windows of their own, micro_batch is 1.
+  /// Samples micro_batch * number ..., in order.
   model::Batch micro_batch(int64_t number);
   /// Number of its first sample; the others follow.
   int64_t first_sample(int64_t number) const { return number * recipe_.train.micro_batch; }
-  /// One validation window, as a batch of one.
+  /// One validation sample, as a batch of one.
   model::Batch validation(int64_t index);
   int64_t validation_size() const;
 
-  /// Steps whose windows are prepared ahead; the loader's byte budget is the real bound.
+  /// Steps whose samples are prepared ahead; the loader's byte budget is the real bound.
   static constexpr int64_t kStepsAhead = 4;
   /// Tells the loader which micro-batches this worker will take next, by number.
   void expect(const std::vector<int64_t>& micro_batches);
 
-  const volume::WindowSampler& sampler() const { return *sampler_; }
   /// One line for people: what there is, and which cache it is read through.
-  std::string describe() const;
+  virtual std::string describe() const = 0;
   /// Total since the start.
-  double seconds_waited() const { return loader_->metrics().seconds_waited; }
+  virtual double seconds_waited() const = 0;
+
+ protected:
+  explicit TrainingData(const recipe::Recipe& recipe) : recipe_(recipe) {}
+  const recipe::Recipe& recipe() const { return recipe_; }
 
  private:
+  /// [rows, ...]: samples first, first + 1, ...
+  virtual torch::Tensor read(int64_t first, int64_t rows) = 0;
+  /// [1, ...]
+  virtual torch::Tensor read_validation(int64_t index) = 0;
+  virtual int64_t validation_windows() const = 0;
+  virtual void expect_samples(const std::vector<int64_t>& numbers) = 0;
+
   const recipe::Recipe recipe_;
-  std::string cache_;  // for people; empty without one
-  std::shared_ptr<const volume::WindowSampler> sampler_;
-  std::unique_ptr<volume::WindowLoader> loader_;
 };
 
 }  // namespace craton::train

@@ -9,6 +9,7 @@
 #include "craton/base/error.h"
 #include "craton/base/units.h"
 #include "craton/store/object_store.h"
+#include "craton/store/uri.h"
 
 namespace craton::app {
 
@@ -48,7 +49,7 @@ struct CatArguments {
 };
 
 void run_cat(const CatArguments& arguments) {
-  const ObjectPlace place = split_location(arguments.location);
+  const store::ObjectPlace place = store::split_uri(arguments.location);
   const auto store = store::open_store(place.root);
   const auto info = store->head(place.key);
   if (!info) fail(ErrorCode::kNotFound, "there is no object {}", arguments.location);
@@ -65,20 +66,6 @@ void run_cat(const CatArguments& arguments) {
 }
 
 }  // namespace
-
-ObjectPlace split_location(const std::string& location) {
-  const bool has_options = location.starts_with("s3://") || location.starts_with("http");
-  const size_t question = has_options ? location.find('?') : location.npos;
-  const std::string options = question == location.npos ? "" : location.substr(question);
-  const std::string path = location.substr(0, question);
-  const size_t scheme = path.find("://");
-  const size_t first = scheme == path.npos ? 0 : scheme + 3;
-  const size_t slash = path.rfind('/');
-  if (slash == path.npos) return {".", path};
-  if (slash < first) return {location, ""};  // a bucket alone
-  const bool at_root = slash == 0 || (scheme != path.npos && slash == first);
-  return {path.substr(0, at_root ? slash + 1 : slash) + options, path.substr(slash + 1)};
-}
 
 void add_store_ls(CLI::App& store) {
   auto arguments = std::make_shared<ListArguments>();

@@ -11,6 +11,7 @@
 #include "craton/store/http/message.h"
 #include "craton/store/object_store.h"
 #include "craton/store/s3/s3_store.h"
+#include "craton/store/uri.h"
 
 namespace craton::app {
 
@@ -93,7 +94,8 @@ int run_check(const std::string& location) {
   fmt::print("{}\n", location.substr(0, location.find('?')));
   Report report;
   const bool is_web = location.starts_with("http://") || location.starts_with("https://");
-  const ObjectPlace place = is_web ? split_location(location) : ObjectPlace{location, ""};
+  const store::ObjectPlace place =
+      is_web ? store::split_uri(location) : store::ObjectPlace{location, ""};
   const auto store = store::open_store(place.root);
   if (auto* s3 = dynamic_cast<store::s3::S3Store*>(store.get())) check_s3(*s3, report);
   report.ask("range read", [&]() -> std::string {

@@ -13,6 +13,7 @@
 #include "craton/runtime/thread_pool.h"
 #include "craton/store/copy_object.h"
 #include "craton/store/object_store.h"
+#include "craton/store/uri.h"
 
 namespace craton::app {
 
@@ -78,7 +79,7 @@ void copy_tree(const CopyArguments& arguments) {
 }
 
 void copy_object(const CopyArguments& arguments) {
-  const ObjectPlace from = split_location(arguments.from);
+  const store::ObjectPlace from = store::split_uri(arguments.from);
   if (from.key.empty())
     fail(ErrorCode::kInvalidArgument, "{} is no object; with -r everything below it is copied",
          arguments.from);
@@ -87,7 +88,7 @@ void copy_object(const CopyArguments& arguments) {
   if (!info)
     fail(ErrorCode::kNotFound, "there is no object {}; with -r everything below a folder is copied",
          arguments.from);
-  ObjectPlace to = split_location(arguments.to);
+  store::ObjectPlace to = store::split_uri(arguments.to);
   std::error_code ignored;
   if (std::filesystem::is_directory(arguments.to, ignored)) to = {arguments.to, ""};
   if (to.key.empty()) to.key = from.key;
