@@ -159,10 +159,14 @@ TEST_F(ScaledBatch, GrowsAgainWithTheReplacement) {
 // With a spare at hand the size does not change, and neither do the bits.
 TEST_F(ScaledBatch, ASpareKeepsTheBatch) {
   const std::string name = "spared";
-  const auto job =
-      start(name, 3, {"parallel.strategy=zero1", "parallel.backups=1", "parallel.spares=1"},
-            {"CRATON_FAULTS=" + job_->hold(name, 2) + "; reduce.send:rank=1:step=6:kill"});
+  const auto job = start(
+      name, 3, {"parallel.strategy=zero1", "parallel.backups=1", "parallel.spares=1"},
+      {"CRATON_FAULTS=" + job_->hold(name, 2), "CRATON_JOINER_FAULTS=" + job_->hold(name, 2)});
+  // Any of the four may be the spare: who is ready first is a member.
   ASSERT_TRUE(job->await_events("ready", 4));
+  ASSERT_TRUE(job->await_step(1));
+  ASSERT_EQ(::kill(job->events("admitted").at(1)["pid"].get<pid_t>(), SIGKILL), 0);
+  ASSERT_TRUE(job->await_events("lost worker"));
   job_->release(name, 2);
   const std::string digest = job->digest();
   EXPECT_EQ(expect_as_replayed(name, digest), Sizes(16, 12));
