@@ -122,6 +122,21 @@ TEST_F(Recovery, FromAnEndInTheMiddleOfACheckpoint) {
   EXPECT_EQ(state_digest(result.output), quiet_);
 }
 
+// Of the three copies of a shard some have the step applied and one has not when a fourth is made.
+TEST_F(Recovery, WithHoldersThatStandAtDifferentSteps) {
+  for (const std::string strategy : {"zero1", "zero2"}) {
+    const std::string name = "apart-" + strategy;
+    EXPECT_EQ(job_->digest(name, 4, {"parallel.strategy=" + strategy, "parallel.backups=2"},
+                           {"CRATON_FAULTS=commit.after:rank=1:step=2:kill; "
+                            "commit.after:rank=2:step=2:delay=300"}),
+              quiet_);
+    const auto events =
+        runtime::read_text(job_->program().folder() / "runs" / name / "events.jsonl");
+    EXPECT_EQ(events.find("differ"), std::string::npos) << events;
+    EXPECT_EQ(job_->program().read_json("runs/" + name + "/result.json")["lost_steps"], 0);
+  }
+}
+
 TEST_F(Recovery, BelowTheMinimumTheJobWaitsForAReplacement) {
   survive("zero1", "compute.after:rank=1:step=2:kill", {"parallel.min_workers=3"});
   const auto metrics = LiveJob::metrics_of(job_->program().folder() / "runs" / name_of_last());

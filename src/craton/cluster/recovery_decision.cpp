@@ -173,12 +173,40 @@ PlacementInput placement_input(const JobShape& shape, const Membership& membersh
   return input;
 }
 
-void plan_transfers(const PlacementInput& input, Decision& decision) {
+/// By shard: who has applied the step of a roll-forward already.
+std::vector<std::vector<Rank>> find_applied(const Decision& decision, size_t shards,
+                                            std::span<const Report> reports) {
+  std::vector<std::vector<Rank>> applied(shards);
+  if (decision.kind != DecisionKind::kRollForward) return applied;
+  for (size_t r = 0; r < reports.size(); ++r) {
+    for (const CopyState& copy : reports[r].copies) {
+      const auto s = static_cast<size_t>(copy.shard.value());
+      if (s < shards && copy.complete && copy.version == decision.step)
+        applied[s].push_back(Rank(static_cast<int32_t>(r)));
+    }
+  }
+  return applied;
+}
+
+/// Each donor gives a part of the copy, so all of them stand at one version: of those who have
+/// applied the step and those who have not, the larger group.
+std::vector<Rank> choose_donors(const std::vector<Rank>& live, const std::vector<Rank>& applied) {
+  std::vector<Rank> donors, others;
+  for (Rank r : live) {
+    const bool has_applied = std::find(applied.begin(), applied.end(), r) != applied.end();
+    (has_applied ? donors : others).push_back(r);
+  }
+  return donors.size() >= others.size() ? donors : others;
+}
+
+void plan_transfers(const PlacementInput& input, std::span<const Report> reports,
+                    Decision& decision) {
+  const auto applied = find_applied(decision, input.holders.size(), reports);
   for (size_t s = 0; s < input.holders.size(); ++s) {
     const auto& live = input.holders[s];
     const auto& target = decision.placement.holders[s];
     const ShardId shard(static_cast<int32_t>(s));
-    Transfer transfer{shard, {}, live};
+    Transfer transfer{shard, {}, choose_donors(live, applied[s])};
     for (Rank r : target) {
       if (std::find(live.begin(), live.end(), r) == live.end()) transfer.receivers.push_back(r);
     }
@@ -252,7 +280,7 @@ Decision complete_decision(const JobShape& shape, const Membership& membership,
   const PlacementInput input = placement_input(shape, membership, reports, primaries, decision);
   decision.placement = place_shards(input);
   if (decision.kind == DecisionKind::kRestore) return decision;
-  plan_transfers(input, decision);
+  plan_transfers(input, reports, decision);
   if (decision.kind == DecisionKind::kRecompute) share_micro_batches(membership, reports, decision);
   return decision;
 }

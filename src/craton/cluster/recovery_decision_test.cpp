@@ -134,6 +134,27 @@ TEST(Decision, TheOldPrimaryLeadsOn) {
   EXPECT_EQ(decision.placement.holders[1][0], Rank(0));
 }
 
+TEST(Decision, DonorsOfOneCopyStandAtOneStep) {
+  const JobShape shape{.shards = 1, .micro_batches = 4, .backups = 3};
+  const auto transfer_of = [&](std::vector<CopyState> copies) {
+    std::vector<Report> reports;
+    for (size_t k = 0; k < copies.size(); ++k) reports.push_back(report(100 + k, {copies[k]}));
+    reports.push_back(report(100 + copies.size(), {}));
+    const auto size = static_cast<int>(reports.size());
+    const Decision decision =
+        complete_decision(shape, members(size), reports, judge(1, reports), {}, {Step(0)});
+    EXPECT_EQ(decision.kind, DecisionKind::kRollForward);
+    EXPECT_EQ(decision.transfers.size(), 1u);
+    return decision.transfers.at(0);
+  };
+  const CopyState applied = copy(0, 5), behind = copy(0, 4, slot(5, 3));
+  EXPECT_EQ(transfer_of({applied, behind, applied}),
+            (Transfer{ShardId(0), {Rank(3)}, {Rank(0), Rank(2)}}));
+  EXPECT_EQ(transfer_of({behind, applied, behind}),
+            (Transfer{ShardId(0), {Rank(3)}, {Rank(0), Rank(2)}}));
+  EXPECT_EQ(transfer_of({behind, applied}), (Transfer{ShardId(0), {Rank(2)}, {Rank(1)}}));
+}
+
 TEST(Decision, LossNamesTheStepsThatItCosts) {
   const JobShape shape{.shards = 2, .micro_batches = 4, .backups = 1};
   const std::vector<Report> reports{report(100, {copy(0, 14)}), report(101, {copy(0, 14)})};

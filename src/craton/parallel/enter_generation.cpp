@@ -245,6 +245,8 @@ void StepEngine::receive_copies(const cluster::Transfer& transfer) {
       }
     }
     message->release();
+    CRATON_CHECK(donor == 0 || restored.version == Step(header.version),
+                 "parts of shard {} come from copies of different steps", transfer.shard.value());
     restored.version = Step(header.version);
     restored.digest = header.digest;
     if (header.has_slot)
