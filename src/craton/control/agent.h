@@ -49,7 +49,6 @@ class Agent {
   void handle_ready();
   /// No operator: workers live on, and look for the next agent in the folder.
   void let_go();
-  bool has_workers() const { return !workers_.empty(); }
 
  private:
   using Clock = std::chrono::steady_clock;

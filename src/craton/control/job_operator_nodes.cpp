@@ -99,11 +99,20 @@ void JobOperator::listen_to_agents() {
     const auto stream = nodes_[name].stream;
     if (!stream) continue;
     if (beat) stream->send(protocol::encode(protocol::Heartbeat{}));
-    while (const auto bytes = stream->receive()) {
+    bool sound = true;
+    while (const auto bytes = sound ? stream->receive() : std::nullopt) {
+      std::optional<protocol::AgentEvent> said;
+      try {
+        said = protocol::decode_agent_event(*bytes);
+      } catch (const Error& e) {
+        log_warning("the agent of node {} is let go: {}", name, e.what());
+        sound = false;
+        continue;
+      }
       nodes_[name].heard = now();
-      handle_agent(name, protocol::decode_agent_event(*bytes));
+      handle_agent(name, *said);
     }
-    if (stream->ended()) detach(name);
+    if (!sound || stream->ended()) detach(name);
   }
   give_up_silent_nodes();
 }
