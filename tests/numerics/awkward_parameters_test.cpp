@@ -65,8 +65,9 @@ std::shared_ptr<AwkwardModel> reference() {
         torch::optim::AdamWOptions(0.01).betas({0.9, 0.95}).weight_decay(decay));
   };
   auto named = model->named_parameters();
-  std::vector<torch::Tensor> matrices = {named["embed"], named["mix"]}, vectors = {named["bias"]},
-                             all = {named["embed"], named["mix"], named["bias"]};
+  std::vector<torch::Tensor> matrices = {named["embed.matrix"], named["layer.mix"]},
+                             vectors = {named["layer.bias"], named["shift"]}, all = matrices;
+  all.insert(all.end(), vectors.begin(), vectors.end());
   torch::optim::AdamW optimizer({{matrices, options(0.1)}, {vectors, options(0.0)}});
   for (int64_t step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
@@ -84,7 +85,7 @@ std::shared_ptr<AwkwardModel> reference() {
 
 TEST_F(AwkwardParameters, EndWithOneDigestAndEqualPlainLibtorch) {
   std::string digest;
-  for (const char* strategy : {"ddp", "zero1", "zero2"}) {
+  for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "fsdp"}) {
     for (const int workers : {1, 2, 3, 4}) {
       const std::string name = strategy + std::to_string(workers);
       const auto result = train(name, strategy, workers);
@@ -95,39 +96,39 @@ TEST_F(AwkwardParameters, EndWithOneDigestAndEqualPlainLibtorch) {
   }
   const auto expected = reference();
   const auto start = AwkwardModel(recipe::Settings::parse("kind: awkward", "start"), 5);
-  const auto reader = saved("zero23");
-  for (const char* name : {"embed", "mix", "bias"}) {
+  const auto reader = saved("zero33");
+  for (const char* name : {"embed.matrix", "layer.mix", "layer.bias", "shift"}) {
     const torch::Tensor got = parameter(reader, name),
                         want = expected->named_parameters()[name].detach().to(torch::kFloat);
     ASSERT_TRUE(got.defined()) << name;
     EXPECT_LT((got - want).abs().max().item<float>(), 2e-5f) << name;
   }
   const torch::Tensor moved =
-      (parameter(reader, "embed") - start.named_parameters()["embed"]).abs().amax(1);
+      (parameter(reader, "embed.matrix") - start.named_parameters()["embed.matrix"]).abs().amax(1);
   EXPECT_GT(moved.min().item<float>(), 0.001f) << "a row of the tied matrix was not trained";
 }
 
 TEST_F(AwkwardParameters, FrozenAndEmptyOnesAndBuffersAreSaved) {
-  ASSERT_EQ(train("saved", "zero2", 3).exit_code, 0);
+  ASSERT_EQ(train("saved", "zero3", 3).exit_code, 0);
   const auto reader = saved("saved");
-  EXPECT_TRUE(torch::equal(parameter(reader, "scale"), torch::full({9}, 0.75f)));
-  ASSERT_NE(reader.find("scale"), nullptr);
-  EXPECT_FALSE(reader.find("scale")->trained);
-  ASSERT_NE(reader.find("unused"), nullptr);
-  EXPECT_EQ(reader.find("unused")->shape, (std::vector<int64_t>{0, 7}));
+  EXPECT_TRUE(torch::equal(parameter(reader, "layer.scale"), torch::full({9}, 0.75f)));
+  ASSERT_NE(reader.find("layer.scale"), nullptr);
+  EXPECT_FALSE(reader.find("layer.scale")->trained);
+  ASSERT_NE(reader.find("layer.unused"), nullptr);
+  EXPECT_EQ(reader.find("layer.unused")->shape, (std::vector<int64_t>{0, 7}));
   ASSERT_NE(reader.find("places"), nullptr);
   EXPECT_EQ(reader.find("places")->dtype, "I64");
   std::vector<int64_t> places(12);
   reader.read_bytes("places", 0, std::as_writable_bytes(std::span(places)));
   EXPECT_EQ(places[11], 11);
-  EXPECT_EQ(reader.find("head"), nullptr) << "a tied parameter is saved once";
+  EXPECT_EQ(reader.find("head.matrix"), nullptr) << "a tied parameter is saved once";
 }
 
 TEST_F(AwkwardParameters, GoOnFromACheckpointWithAnotherStrategyAndSize) {
   const auto whole = train("whole", "ddp", 1, {"checkpoint.every=2"});
   ASSERT_EQ(whole.exit_code, 0) << whole.errors;
   std::filesystem::remove_all(job_.program().folder() / "runs/whole/checkpoints/step-00000003");
-  const auto resumed = train("whole", "zero2", 3, {"checkpoint.every=2"});
+  const auto resumed = train("whole", "zero3", 3, {"checkpoint.every=2"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_NE(resumed.output.find("goes on after step 2"), std::string::npos) << resumed.output;
   EXPECT_EQ(state_digest(resumed.output), state_digest(whole.output));

@@ -20,7 +20,7 @@ class SameBits : public testing::Test {
 
 TEST_F(SameBits, ForEachStrategyNumberOfWorkersAndTransport) {
   for (const std::string transport : {"shared_memory", "tcp"}) {
-    for (const std::string strategy : {"ddp", "zero1", "zero2"}) {
+    for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3", "fsdp"}) {
       for (int workers : {1, 2, 3, 4}) {
         const std::string name = strategy + "-" + std::to_string(workers) + "-" + transport;
         EXPECT_EQ(
@@ -38,8 +38,11 @@ TEST_F(SameBits, AfterSaveAndResumeWithAnotherNumberAndStrategy) {
     int workers;
     std::string strategy;
   };
-  const std::vector<std::pair<Half, Half>> cases = {
-      {{4, "zero2"}, {1, "ddp"}}, {{1, "ddp"}, {3, "zero1"}}, {{2, "zero1"}, {4, "zero2"}}};
+  const std::vector<std::pair<Half, Half>> cases = {{{4, "zero2"}, {1, "ddp"}},
+                                                    {{1, "ddp"}, {3, "zero1"}},
+                                                    {{2, "zero1"}, {4, "zero2"}},
+                                                    {{4, "zero3"}, {2, "fsdp"}},
+                                                    {{3, "fsdp"}, {1, "ddp"}}};
   for (const auto& [first, second] : cases) {
     const std::string name = "resume-" + first.strategy + "-" + second.strategy;
     EXPECT_EQ(job_->digest(name, first.workers,
@@ -62,6 +65,14 @@ TEST_F(SameBits, WithAnyBucketSize) {
       job_->digest("small-buckets", 2, {"parallel.bucket_bytes=64KiB", "parallel.strategy=zero2"}),
       quiet_);
   EXPECT_EQ(job_->digest("one-bucket", 2, {"parallel.bucket_bytes=64MiB"}), quiet_);
+}
+
+TEST_F(SameBits, WithParametersKeptUntilBackwardAndInHybridGroups) {
+  EXPECT_EQ(
+      job_->digest("kept", 3, {"parallel.strategy=fsdp", "parallel.reshard_after_forward=false"}),
+      quiet_);
+  EXPECT_EQ(job_->digest("groups", 4, {"parallel.strategy=zero3", "parallel.shard_group=2"}),
+            quiet_);
 }
 
 TEST_F(SameBits, AnotherSeedIsAnotherState) {

@@ -25,7 +25,7 @@ class Ledger : public testing::Test {
 };
 
 TEST_F(Ledger, OfAQuietRunHasEachSampleOnce) {
-  for (const std::string strategy : {"ddp", "zero2"}) {
+  for (const std::string strategy : {"ddp", "zero2", "zero3"}) {
     const std::string name = "quiet-" + strategy;
     EXPECT_EQ(job_->start(name, 3, {"parallel.strategy=" + strategy})->digest(), quiet_);
     job_->expect_each_once(name, LedgerJob::kSteps, kSamples);
@@ -40,7 +40,9 @@ TEST_F(Ledger, HasEachSampleOnceWhoeverIsLost) {
       {"zero2", "reduce.collect:rank=0:step=6:kill"},
       {"zero1", "commit.after:rank=2:step=7:kill"},
       {"ddp", "commit.sent:rank=1:step=15:kill"},
-      {"zero1", "store.after_ack:rank=1:step=16:kill"}};
+      {"zero1", "store.after_ack:rank=1:step=16:kill"},
+      {"zero3", "gather.sent:rank=1:step=3:kill"},
+      {"fsdp", "reduce.send:rank=0:step=9:kill"}};
   for (const auto& [strategy, fault] : cases) {
     const std::string name = "lost-" + strategy + "-" + fault.substr(0, fault.find(':'));
     const int backups = strategy == "ddp" ? 0 : 1;

@@ -43,10 +43,10 @@ TEST_F(Recovery, FromAKillAtEachPointOfTheStep) {
                                            "reduce.collect", "store.before_ack", "store.after_ack",
                                            "commit.before",  "commit.sent",      "commit.after",
                                            "apply.middle",   "gather.after"};
-  const std::vector<std::string> strategies = {"ddp", "zero1", "zero2"};
+  const std::vector<std::string> strategies = {"ddp", "zero1", "zero2", "zero3"};
   for (size_t k = 0; k < points.size(); ++k) {
     // Strategies and ranks take turns here; the whole product is a longer campaign.
-    survive(strategies[k % 3], points[k] + ":rank=" + std::to_string((k + 1) % 3) +
+    survive(strategies[k % strategies.size()], points[k] + ":rank=" + std::to_string((k + 1) % 3) +
                                    ":step=" + std::to_string(2 + k % 2) + ":kill");
   }
 }

@@ -94,14 +94,14 @@ class Resize : public testing::Test {
 
 TEST_F(Resize, OneTwoThreeFourThreeOne) {
   const std::vector<Change> changes = {{1, 2}, {4, 3}, {7, 4}, {10, 3}, {13, 1}};
-  for (const std::string strategy : {"ddp", "zero1", "zero2"})
+  for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3"})
     walk_undisturbed("matrix-" + strategy, strategy, 1, 8, changes);
 }
 
 TEST_F(Resize, RandomWalks) {
   std::mt19937 random(7);
   for (const int64_t micro_batches : {8, 12}) {
-    for (const std::string strategy : {"ddp", "zero1"}) {
+    for (const std::string strategy : {"ddp", "zero1", "fsdp"}) {
       std::vector<Change> changes;
       int size = 2;
       for (int64_t step = 1; step + kStepsPerChange <= LedgerJob::kSteps; step += kStepsPerChange) {

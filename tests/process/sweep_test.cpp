@@ -23,7 +23,7 @@ struct Case {
   std::vector<std::string> overrides;
 };
 
-const std::vector<std::string> kStrategies = {"ddp", "zero1", "zero2"};
+const std::vector<std::string> kStrategies = {"ddp", "zero1", "zero2", "zero3"};
 const std::vector<std::string> kActions = {"kill", "stop", "throw"};
 
 /// Points that only a recovery reaches, or that a second fault can reach there.
@@ -72,7 +72,7 @@ std::vector<Case> single_faults() {
     for (const std::string& action : kActions) {
       for (int rank : {0, 1, 2}) {
         Case c;
-        c.strategy = kStrategies[cases.size() % 3];
+        c.strategy = kStrategies[cases.size() % kStrategies.size()];
         // A checkpoint is written beside training, which may be a step further by then.
         const bool beside = point.starts_with("checkpoint.");
         c.faults = point + ":rank=" + std::to_string(rank) + (beside ? ":" : ":step=2:") + action;
@@ -94,7 +94,7 @@ std::vector<Case> pairs() {
       for (const std::string& action : kActions) {
         const int rank = cases.size() % 2 == 0 ? 0 : 3;
         Case c;
-        c.strategy = kStrategies[cases.size() / 2 % 3];
+        c.strategy = kStrategies[cases.size() / 2 % kStrategies.size()];
         c.workers = 4;
         c.backups = 2;
         c.faults = first + ":rank=1:step=2:kill; " + second + ":rank=" + std::to_string(rank) +
@@ -112,7 +112,7 @@ std::vector<Case> joiner_faults() {
   for (const std::string& point : kJoinerPoints) {
     for (const std::string& action : kActions) {
       Case c;
-      c.strategy = kStrategies[cases.size() % 3];
+      c.strategy = kStrategies[cases.size() % kStrategies.size()];
       c.faults = "compute.after:rank=1:step=2:kill";
       c.joiner_faults = point + ":" + action;
       c.least_lost = point == "transfer.received" && c.strategy == "ddp" ? 1 : 2;
@@ -234,7 +234,7 @@ TEST_F(Sweep, AnOperatorThatDiesAroundARecord) {
       if (mode() == "part" && number % 4 != 2) continue;
       const std::string name = "operator-" + std::to_string(number);
       const auto job = job_->start(
-          name, 3, backups_of(kStrategies[static_cast<size_t>(number) % 3], 1),
+          name, 3, backups_of(kStrategies[static_cast<size_t>(number) % kStrategies.size()], 1),
           {"CRATON_FAULTS=compute.after:rank=1:step=2:kill; compute.before:rank=0:step=4:delay=" +
            std::string("3000; ") + point + ":occurrence=" + std::to_string(record) + ":kill"});
       EXPECT_NE(job->finish().exit_code, 0) << name << ": the operator did not die";

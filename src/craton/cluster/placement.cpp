@@ -322,12 +322,12 @@ std::vector<int32_t> failure_domains(const std::vector<std::string>& nodes) {
 
 int copies_wanted(const PlacementInput& input) {
   const std::vector<int> size = members_by_domain(input);
-  if (input.replicate_all) {
-    return static_cast<int>(std::count_if(input.members.begin(), input.members.end(),
-                                          [](const auto& m) { return !m.leaving; }));
-  }
+  const auto members = static_cast<int>(std::count_if(input.members.begin(), input.members.end(),
+                                                      [](const auto& m) { return !m.leaving; }));
+  if (input.replicate_all) return members;
   const auto domains = std::count_if(size.begin(), size.end(), [](int n) { return n > 0; });
-  return std::min(1 + input.backups, static_cast<int>(domains));
+  const int groups = input.shard_group > 0 ? members / input.shard_group : 1;
+  return std::min(std::max(1 + input.backups, groups), static_cast<int>(domains));
 }
 
 Placement place_shards(const PlacementInput& input) {

@@ -21,6 +21,7 @@ struct PlacementMember {
 struct PlacementInput {
   int backups = 1;             ///< wanted second copies, 0..2
   bool replicate_all = false;  ///< ddp: every member holds every shard
+  int shard_group = 0;         ///< > 0: each so many members hold a copy of the whole state
   std::vector<PlacementMember> members;
   /// Per shard: the ranks of members with a complete copy, a live primary first. Empty lists at the
   /// start of a job.
@@ -37,8 +38,8 @@ struct Placement {
 /// Failure domains of workers by the node they run on: the node, or with a single node the process.
 std::vector<int32_t> failure_domains(const std::vector<std::string>& nodes);
 
-/// min(1 + backups, live failure domains): fewer copies than asked for is a state that is reported,
-/// not a deadlock.
+/// min(1 + backups or whole shard groups, whichever is more; live failure domains): fewer copies
+/// than asked for is a state that is reported, not a deadlock.
 int copies_wanted(const PlacementInput& input);
 
 /// Who holds what in the next generation. A pure function with these properties, in this order:

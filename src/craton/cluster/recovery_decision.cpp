@@ -153,7 +153,9 @@ namespace {
 PlacementInput placement_input(const JobShape& shape, const Membership& membership,
                                std::span<const Report> reports, std::span<const WorkerId> primaries,
                                const Decision& decision) {
-  PlacementInput input{.backups = shape.backups, .replicate_all = shape.replicate_all};
+  PlacementInput input{.backups = shape.backups,
+                       .replicate_all = shape.replicate_all,
+                       .shard_group = shape.shard_group};
   std::vector<std::string> nodes;
   for (const Member& member : membership.members) nodes.push_back(member.worker.node);
   const std::vector<int32_t> domains = failure_domains(nodes);

@@ -44,6 +44,7 @@ struct JobShape {
   int backups = 1;             ///< 0..2
   bool replicate_all = false;  ///< ddp
   int reference = 0;  ///< workers with which a step has `micro_batches`; 0: it always has so many
+  int shard_group = 0;         ///< hybrid sharding: members per copy of the whole state; 0: all
 
   bool operator==(const JobShape&) const = default;
 };

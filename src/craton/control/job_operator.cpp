@@ -34,6 +34,7 @@ cluster::MembershipOptions membership_options(const recipe::Recipe& recipe) {
   options.shape.backups = static_cast<int>(parallel.backups);
   options.shape.replicate_all = parallel.strategy == "ddp";
   if (elastic.scales_batch) options.shape.reference = static_cast<int>(elastic.reference_workers);
+  options.shape.shard_group = static_cast<int>(parallel.shard_group);
   options.start_workers = static_cast<int>(parallel.workers);
   options.spares = static_cast<int>(parallel.spares);
   options.elastic.min_workers = static_cast<int>(parallel.min_workers);

@@ -4,6 +4,7 @@
 
 #include "craton/model/model.h"
 #include "craton/tensor/attention.h"
+#include "craton/tensor/block.h"
 #include "craton/tensor/layers.h"
 
 namespace craton::model {
@@ -92,6 +93,14 @@ torch::Tensor VitBlock::attend_from(const torch::Tensor& x, const Rotation& rota
 }
 
 Stream VitBlock::forward(Stream x, const Rotation& rotation, int64_t first_query) {
+  const auto out = tensor::run_block(*this, {x.sum, x.delta}, [&](const tensor::Tensors& in) {
+    const Stream y = compute({in[0], in[1]}, rotation, first_query);
+    return tensor::Tensors{y.sum, y.delta};
+  });
+  return {out[0], out[1]};
+}
+
+Stream VitBlock::compute(Stream x, const Rotation& rotation, int64_t first_query) {
   const torch::Tensor normed = x.norm(norm1_weight_, norm1_bias_, shape_.norm_eps);
   if (first_query > 0) {
     x = x.from(first_query);

@@ -46,6 +46,7 @@ class VitBlock : public torch::nn::Module {
   static double forward_flops(const BlockShape& shape, int64_t tokens, int64_t queries);
 
  private:
+  Stream compute(Stream x, const Rotation& rotation, int64_t first_query);
   torch::Tensor attend(const torch::Tensor& x, const Rotation& rotation);
   torch::Tensor attend_from(const torch::Tensor& x, const Rotation& rotation, int64_t first_query);
   torch::Tensor position(const torch::Tensor& x, const Rotation& rotation, int64_t queries,

@@ -29,15 +29,20 @@ std::string to_string(Strategy strategy) {
       return "zero1";
     case Strategy::kZero2:
       return "zero2";
+    case Strategy::kZero3:
+      return "zero3";
+    case Strategy::kFsdp:
+      return "fsdp";
   }
   return "?";
 }
 
 Strategy parse_strategy(const std::string& name) {
-  for (Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2}) {
+  for (Strategy strategy : kStrategies) {
     if (to_string(strategy) == name) return strategy;
   }
-  fail(ErrorCode::kInvalidArgument, "unknown strategy '{}'; expected ddp, zero1 or zero2", name);
+  fail(ErrorCode::kInvalidArgument,
+       "unknown strategy '{}'; expected ddp, zero1, zero2, zero3 or fsdp", name);
 }
 
 bool Assignment::holds(Rank rank, ShardId shard) const {
@@ -98,9 +103,10 @@ Assignment make_assignment(Strategy strategy, int32_t micro_batches,
 }
 
 cluster::Decision first_decision(Strategy strategy, int workers, int32_t micro_batches, int shards,
-                                 int backups) {
+                                 int backups, int shard_group) {
   cluster::PlacementInput input;
   input.backups = backups;
+  input.shard_group = shard_group;
   input.replicate_all = strategy == Strategy::kDdp;
   for (int r = 0; r < workers; ++r) input.members.push_back({r, false});
   input.holders.resize(static_cast<size_t>(shards));

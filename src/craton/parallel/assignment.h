@@ -10,15 +10,19 @@
 
 namespace craton::parallel {
 
-/// How training state is spread. A strategy is two answers: who holds a shard, and whether a worker
-/// adds up the gradients of its own micro-batches before it sends them. Everything else is the same
-/// code, so all end with the same bits.
+/// How training state is spread. A strategy is three answers: who holds a shard, whether a worker
+/// adds up the gradients of its own micro-batches before it sends them, and whether it keeps
+/// parameters that it does not hold. Everything else is the same code, so all end with the same
+/// bits.
 enum class Strategy {
   kDdp,    ///< every worker holds every shard
   kZero1,  ///< a shard has one primary (and its backups); workers add up, and keep their sums until
            ///< the commit
   kZero2,  ///< as zero1, but each micro-batch's gradient goes to its holder at once and its memory
            ///< is freed
+  kZero3,  ///< as zero2, and parameters that a worker does not hold are read from their holders
+           ///< when a block of the model computes with them
+  kFsdp,   ///< the same; they may be told to stay from forward to backward
 };
 
 std::string to_string(Strategy strategy);
@@ -26,7 +30,15 @@ std::string to_string(Strategy strategy);
 Strategy parse_strategy(const std::string& name);
 
 /// Workers add up their own micro-batches, and keep the sums for a recomputation.
-inline bool keeps_sums(Strategy strategy) { return strategy != Strategy::kZero2; }
+inline bool keeps_sums(Strategy strategy) {
+  return strategy == Strategy::kDdp || strategy == Strategy::kZero1;
+}
+/// Workers keep only the parameters that they hold.
+inline bool shards_parameters(Strategy strategy) {
+  return strategy == Strategy::kZero3 || strategy == Strategy::kFsdp;
+}
+inline constexpr Strategy kStrategies[] = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
+                                           Strategy::kZero3, Strategy::kFsdp};
 
 /// Who does what in one step. Plain values, derived from the operator's decision; the same on all
 /// members.
@@ -53,7 +65,7 @@ struct Assignment {
 
 /// The assignment of a step of the decision's generation. `first`: of the first step, in which
 /// survivors contribute the sums that they keep and members that leave still acknowledge; later
-/// steps use contiguous ranges (workers add up), or deal micro-batches out in turn (zero2, so that
+/// steps use contiguous ranges (workers add up), or deal micro-batches out in turn (others, so that
 /// whole subtrees complete at the holder round by round). `training` members, the lowest ranks,
 /// compute; there may be more of them than micro-batches.
 Assignment make_assignment(Strategy strategy, int32_t micro_batches,
@@ -63,6 +75,6 @@ Assignment make_assignment(Strategy strategy, int32_t micro_batches,
 /// The decision with which an undisturbed job of `workers` begins: for tests and benchmarks without
 /// an operator.
 cluster::Decision first_decision(Strategy strategy, int workers, int32_t micro_batches, int shards,
-                                 int backups = 0);
+                                 int backups = 0, int shard_group = 0);
 
 }  // namespace craton::parallel

@@ -8,6 +8,7 @@
 #include "craton/base/error.h"
 #include "craton/base/fault_point.h"
 #include "craton/parallel/operations.h"
+#include "craton/runtime/progress_page.h"
 #include "craton/tensor/adamw.h"
 
 namespace craton::parallel {
@@ -15,6 +16,9 @@ namespace {
 
 /// Sent buckets whose receivers have not all let go; more would only hold memory.
 constexpr size_t kBucketsInFlight = 2;
+
+/// Buckets that are handed over and cannot be collected yet, since others are behind.
+constexpr size_t kBucketsAhead = 8;
 
 std::span<const std::byte> bytes_of(const float* data, int64_t count) {
   return {reinterpret_cast<const std::byte*>(data), static_cast<size_t>(count) * sizeof(float)};
@@ -88,6 +92,7 @@ void BucketReducer::begin(Step step) {
   }
   step_ = step;
   waiting_.clear();
+  missing_.reset();
   active_ = true;
   changed_.notify_all();
 }
@@ -95,6 +100,7 @@ void BucketReducer::begin(Step step) {
 void BucketReducer::ready(int round, size_t bucket, std::vector<const float*> sums,
                           std::function<void()> release) {
   Task task{round, bucket, std::move(sums), {}, std::move(release)};
+  const bool bounded = task.release != nullptr;
   std::exception_ptr error;
   try {
     CRATON_FAULT_POINT("reduce.send");
@@ -115,12 +121,20 @@ void BucketReducer::ready(int round, size_t bucket, std::vector<const float*> su
   } catch (...) {
     error = std::current_exception();
   }
-  {
-    std::lock_guard lock(mutex_);
-    if (error && !error_) error_ = error;
-    waiting_.push_back(std::move(task));
-  }
+  std::unique_lock lock(mutex_);
+  if (error && !error_) error_ = error;
+  waiting_.push_back(std::move(task));
+  if (missing_ == std::pair(round, bucket)) missing_.reset();
   changed_.notify_all();
+  // Never while a bucket of this worker is what everybody waits for: of all threads that wait, the
+  // one that is furthest behind waits for a worker that does not wait here.
+  const auto may_go_on = [&] {
+    return !bounded || error_ || stop_ || missing_ || waiting_.size() <= kBucketsAhead;
+  };
+  if (may_go_on()) return;
+  const runtime::ProgressWait wait(
+      operation(step_, Phase::kReduce, round, static_cast<int64_t>(bucket)));
+  changed_.wait(lock, may_go_on);
 }
 
 void BucketReducer::finish() {
@@ -232,12 +246,17 @@ BucketReducer::Task BucketReducer::await(int round, size_t bucket) {
     found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Task& task) {
       return task.round == round && task.bucket == bucket;
     });
+    if (found == waiting_.end() && !missing_) {
+      missing_ = {round, bucket};
+      changed_.notify_all();
+    }
     return stop_ || error_ || found != waiting_.end();
   });
   if (error_) std::rethrow_exception(error_);
   if (stop_) fail(ErrorCode::kCancelled, "the step was given up");
   Task task = std::move(*found);
   waiting_.erase(found);
+  changed_.notify_all();
   return task;
 }
 
@@ -291,7 +310,9 @@ void BucketReducer::collect(Task task) {
   }
   CRATON_FAULT_POINT("reduce.collect");
   for (const auto& message : messages) {
-    if (message) message->release();  // the senders have their memory back; throws when one has left and may have changed it
+    if (message)
+      message->release();  // the senders have their memory back; throws when one has left and may
+                           // have changed it
   }
   in_flight_.push_back({std::move(task.sends), std::move(task.release)});
   settle(kBucketsInFlight);

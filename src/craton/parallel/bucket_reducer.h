@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "craton/comm/communicator.h"
@@ -45,8 +47,10 @@ class BucketReducer {
 
   /// What this worker adds to (round, bucket), one entry per assignment.contributions(self, round);
   /// called once for every round and bucket, also with nothing to add. Sends at once, on the
-  /// calling thread, without waiting; errors come out of `finish`. The memory must stay until
-  /// `release`, which is called when nobody reads it any more (may be empty).
+  /// calling thread; errors come out of `finish`. The memory must stay until `release`, which is
+  /// called when nobody reads it any more (may be empty). With a `release` it waits while this
+  /// worker is kBucketsAhead buckets ahead of the slowest: so gradients that are passed on take
+  /// bounded memory.
   void ready(int round, size_t bucket, std::vector<const float*> sums,
              std::function<void()> release = {});
 
@@ -123,6 +127,7 @@ class BucketReducer {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> waiting_;
+  std::optional<std::pair<int, size_t>> missing_;  // what the thread waits for from this worker
   bool active_ = false, stop_ = false;
   std::exception_ptr error_;
   std::thread thread_;

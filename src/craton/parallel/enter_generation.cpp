@@ -122,6 +122,7 @@ std::optional<StepResult> StepEngine::enter(const UpdateRule& rule) {
   if (decision_.kind == cluster::DecisionKind::kRestore) {
     gradients_.clear();
     gradients_.set_micro_batches(micro_batches_);
+    if (windows_) windows_->open(Step(base), Phase::kParameters, training_);
     return std::nullopt;
   }
   transfer();

@@ -99,7 +99,7 @@ TEST(ReductionTree, AContiguousRangeNeedsFewSubtrees) {
 }
 
 TEST(Assignment, EveryMicroBatchOnceForAnySize) {
-  for (Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2}) {
+  for (Strategy strategy : kStrategies) {
     for (int32_t count : {1, 5, 8, 12}) {
       for (int world = 1; world <= count + 2; ++world) {
         const Assignment assignment = make_assignment(

@@ -3,13 +3,39 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "craton/base/check.h"
 
 namespace craton::parallel {
 
-ShardedState::ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint)
-    : layout_(layout), endpoint_(endpoint), shards_(static_cast<size_t>(layout.shard_count())) {
-  parameters_ = endpoint_.allocate(static_cast<size_t>(layout_.numel()) * sizeof(float));
+ShardedState::ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint, Kept kept)
+    : layout_(layout),
+      endpoint_(endpoint),
+      kept_(kept),
+      shards_(static_cast<size_t>(layout.shard_count())) {
+  if (keeps_all())
+    parameters_ = endpoint_.allocate(static_cast<size_t>(layout_.numel()) * sizeof(float));
+}
+
+std::span<float> ShardedState::parameters() {
+  CRATON_CHECK(keeps_all(), "this worker keeps only the parameters of its shards");
+  return parameters_.as<float>();
+}
+
+float* ShardedState::parameters(int64_t chunk) {
+  return keeps_all() ? parameters().data() + chunk * kChunkElements : at(chunk, 3);
+}
+
+void ShardedState::set_parameters(int64_t offset, std::span<const float> values) {
+  while (!values.empty()) {
+    const int64_t chunk = offset / kChunkElements, in_chunk = offset % kChunkElements;
+    const auto length = static_cast<size_t>(
+        std::min(static_cast<int64_t>(values.size()), layout_.chunk(chunk).length - in_chunk));
+    if (keeps(chunk)) std::copy_n(values.data(), length, parameters(chunk) + in_chunk);
+    values = values.subspan(length);
+    offset += static_cast<int64_t>(length);
+  }
 }
 
 std::vector<int64_t> ShardedState::chunks(ShardId shard) const {
@@ -23,7 +49,8 @@ void ShardedState::hold(ShardId shard) {
   Shard& entry = shards_[static_cast<size_t>(shard.value())];
   if (entry.held) return;
   const auto bytes = chunks(shard).size() * kChunkElements * sizeof(float);
-  for (comm::Buffer& buffer : entry.buffers) buffer = endpoint_.allocate(bytes);
+  for (comm::Buffer& buffer : std::span(entry.buffers).first(keeps_all() ? 3 : 4))
+    buffer = endpoint_.allocate(bytes);
   entry.held = true;
   entry.copy = {};
   entry.copy.shard = shard;

@@ -11,23 +11,34 @@
 
 namespace craton::parallel {
 
-/// The training state of this worker: all parameters (to compute with; the master weights of the
-/// shards that it holds), and for each held shard the two AdamW moments and the redo slot (the
-/// reduced gradient of the step in flight), with what they are worth. All buffers are the
-/// endpoint's, so peers of the same host read them in place. Not thread-safe; distinct chunks may
-/// be written at once.
+/// Which parameters a worker keeps.
+enum class Kept {
+  kAll,   ///< to compute with
+  kHeld,  ///< those of the shards that it holds
+};
+
+/// The training state of this worker: parameters (fp32, the master weights), and for each held
+/// shard the two AdamW moments and the redo slot (the reduced gradient of the step in flight), with
+/// what they are worth. All buffers are the endpoint's, so peers of the same host read them in
+/// place. Memory: 12 bytes per held element, and 4 per kept parameter. Not thread-safe; distinct
+/// chunks may be written at once.
 class ShardedState {
  public:
-  ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint);
+  ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint, Kept kept = Kept::kAll);
 
   const FlatLayout& layout() const { return layout_; }
 
-  /// All parameters, flat, fp32.
-  std::span<float> parameters() { return parameters_.as<float>(); }
-  float* parameters(int64_t chunk) { return parameters().data() + chunk * kChunkElements; }
+  /// All parameters, flat. Only where all are kept.
+  std::span<float> parameters();
+  bool keeps_all() const { return kept_ == Kept::kAll; }
+  /// The chunk's parameters are here.
+  bool keeps(int64_t chunk) const { return keeps_all() || holds(layout_.shard_of(chunk)); }
+  float* parameters(int64_t chunk);
+  /// Sets what is kept of the run that begins at element `offset`.
+  void set_parameters(int64_t offset, std::span<const float> values);
 
-  /// Allocates moments (zero) and slot of a shard; the copy is not complete until it has been
-  /// filled and marked. Nothing when it is held already.
+  /// Allocates moments (zero), slot and parameters of a shard; the copy is not complete until it
+  /// has been filled and marked. Nothing when it is held already.
   void hold(ShardId shard);
   /// Frees them.
   void drop(ShardId shard);
@@ -52,13 +63,14 @@ class ShardedState {
   struct Shard {
     bool held = false;
     cluster::CopyState copy;
-    comm::Buffer buffers[3];  // exp_avg, exp_avg_sq, slot
+    comm::Buffer buffers[4];  // exp_avg, exp_avg_sq, slot, parameters unless all are kept
   };
   float* at(int64_t chunk, int which);
 
   FlatLayout layout_;
   comm::Endpoint& endpoint_;
-  comm::Buffer parameters_;
+  Kept kept_;
+  comm::Buffer parameters_;  // where all are kept
   std::vector<Shard> shards_;
 };
 

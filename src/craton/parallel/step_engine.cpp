@@ -75,6 +75,8 @@ StepEngine::StepEngine(ShardedState& state, GradientBuffers& gradients, StepProg
       micro_batches_(decision.micro_batches) {
   assignment_ = make_assignment(strategy_, micro_batches_, decision_, communicator_.world_size(),
                                 training_, true);
+  if (shards_parameters(strategy_))
+    windows_.emplace(state_, gradients_.buckets(), communicator_, decision_.placement.holders);
 }
 
 StepEngine::~StepEngine() {
@@ -102,6 +104,7 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   reducer_->begin(step);
   enter_phase(cluster::StepPhase::kCompute);
   compute_and_reduce(step, work);
+  if (windows_) windows_->close();
   result.compute_seconds = watch.lap();
   enter_phase(cluster::StepPhase::kReduce);
   {
@@ -120,6 +123,7 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
 
   for (auto& send : parameter_sends_) send->wait();
   parameter_sends_.clear();
+  if (windows_) windows_->await_closed();
   enter_phase(cluster::StepPhase::kApply);
   apply(work.rule, result);
   progress_.last_loss = result.loss;
@@ -373,6 +377,11 @@ void StepEngine::gather(Step step) {
 }
 
 void StepEngine::give_parameters(Phase phase, Step version, const std::vector<Rank>& receivers) {
+  if (windows_) {
+    windows_->open(version, phase, training_);
+    CRATON_FAULT_POINT("gather.sent");
+    return;
+  }
   const auto chunks_between = [&](Rank from, Rank to) {
     std::vector<int64_t> out;
     for (int64_t c = 0; c < layout_.chunk_count(); ++c) {

@@ -13,6 +13,7 @@
 #include "craton/parallel/bucket_reducer.h"
 #include "craton/parallel/gradient_buffers.h"
 #include "craton/parallel/operations.h"
+#include "craton/parallel/parameter_windows.h"
 #include "craton/parallel/progress.h"
 #include "craton/parallel/sharded_state.h"
 #include "craton/parallel/wire.h"
@@ -97,6 +98,10 @@ class StepEngine {
   void hold_shards();
   void restored(Step step, int64_t updates);
 
+  /// The parameters of the newest step as all workers hold them together, for whoever computes:
+  /// inside `StepWork::compute` and between two steps. Null where every worker keeps all.
+  ParameterWindows* windows() { return windows_ ? &*windows_ : nullptr; }
+
   /// Makes the state after `step` from the state after step-1.
   StepResult run(Step step, const StepWork& work);
 
@@ -135,6 +140,7 @@ class StepEngine {
   void receive_copies(const cluster::Transfer& transfer);
   StepResult roll_forward(const UpdateRule& rule, double loss, std::optional<int64_t> base_updates,
                           std::optional<int64_t> next_updates);
+  /// Updated parameters to `receivers`, or windows into them to all who compute.
   void give_parameters(Phase phase, Step version, const std::vector<Rank>& receivers);
   /// Copies that were kept although somebody else was to hold them.
   void drop_unassigned();
@@ -154,6 +160,7 @@ class StepEngine {
   bool first_ = true;      // no commit in this generation yet
   Assignment assignment_;
   std::unique_ptr<BucketReducer> reducer_;
+  std::optional<ParameterWindows> windows_;
   std::vector<std::unique_ptr<comm::PendingSend>>
       parameter_sends_;  // must be over before parameters change again
 };

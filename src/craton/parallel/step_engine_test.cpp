@@ -28,6 +28,7 @@ struct Job {
   double gradient_scale = 1;
   bool reverse_delivery = false;
   int backups = 0;
+  int shard_group = 0;
 };
 
 struct Ending {
@@ -54,26 +55,32 @@ float gradient_of(int64_t step, int32_t m, int64_t element) {
 
 Ending run_worker(const Job& job, comm::Endpoint& endpoint, const comm::Group& group) {
   const FlatLayout layout(slots(), job.shards);
-  ShardedState state(layout, endpoint);
-  for (int64_t i = 0; i < layout.numel(); ++i)
-    state.parameters()[static_cast<size_t>(i)] = gradient_of(0, 0, i);
+  const bool sharded = shards_parameters(job.strategy);
+  ShardedState state(layout, endpoint, sharded ? Kept::kHeld : Kept::kAll);
+  std::vector<float> initial;
+  for (int64_t i = 0; i < layout.numel(); ++i) initial.push_back(gradient_of(0, 0, i));
   GradientBuffers gradients(layout, make_buckets(layout, job.bucket_bytes), endpoint,
                             job.micro_batches);
   const auto communicator = endpoint.join(group);
   Ending ending;
   {
     StepProgress progress;
-    StepEngine engine(
-        state, gradients, progress, *communicator, job.strategy,
-        first_decision(job.strategy, job.workers, job.micro_batches, job.shards, job.backups),
-        job.workers);
+    StepEngine engine(state, gradients, progress, *communicator, job.strategy,
+                      first_decision(job.strategy, job.workers, job.micro_batches, job.shards,
+                                     job.backups, job.shard_group),
+                      job.workers);
     engine.hold_shards();
+    state.set_parameters(0, initial);
+    std::vector<float> read(sharded ? initial.size() : 0);
+    const auto read_all = [&] { engine.windows()->read({0, layout.numel()}, read.data()); };
     engine.restored(Step(0), 0);
     StepWork work;
     work.rule.clip_norm = job.clip_norm;
     engine.enter(work.rule);
     for (int64_t t = 1; t <= job.steps; ++t) {
       work.compute = [&](int32_t m) {
+        if (sharded) read_all();
+        EXPECT_TRUE(!sharded || t > 1 || read == initial);
         std::vector<float> gradient;
         const auto count = static_cast<int>(layout.slots().size());
         for (int k = 0; k < count; ++k) {
@@ -93,9 +100,11 @@ Ending run_worker(const Job& job, comm::Endpoint& endpoint, const comm::Group& g
       };
       ending.results.push_back(engine.run(Step(t), work));
     }
+    if (sharded) read_all();
     ending.digest = engine.state_digest(Step(job.steps));
+    ending.parameters = read;
   }
-  ending.parameters.assign(state.parameters().begin(), state.parameters().end());
+  if (!sharded) ending.parameters.assign(state.parameters().begin(), state.parameters().end());
   return ending;
 }
 
@@ -135,7 +144,7 @@ const Ending& quiet_run() {
 TEST(StepEngine, StrategiesSizesAndTransportsEndWithTheSameBits) {
   for (comm::TransportChoice transport :
        {comm::TransportChoice::kSharedMemory, comm::TransportChoice::kTcp}) {
-    for (Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2}) {
+    for (Strategy strategy : kStrategies) {
       for (int workers : {1, 2, 3, 4, 8}) {
         Job job;
         job.strategy = strategy;
@@ -152,7 +161,7 @@ TEST(StepEngine, StrategiesSizesAndTransportsEndWithTheSameBits) {
 }
 
 TEST(StepEngine, BucketsAndShardsAndOrderOfDeliveryDoNotChangeBits) {
-  for (Strategy strategy : {Strategy::kDdp, Strategy::kZero2}) {
+  for (Strategy strategy : {Strategy::kDdp, Strategy::kZero2, Strategy::kZero3}) {
     for (uint64_t bucket_bytes : {uint64_t{1}, uint64_t{130000}, uint64_t{1} << 30}) {
       for (int shards : {1, 5, 64}) {
         Job job;
@@ -168,7 +177,7 @@ TEST(StepEngine, BucketsAndShardsAndOrderOfDeliveryDoNotChangeBits) {
 }
 
 TEST(StepEngine, BackupsDoNotChangeBits) {
-  for (Strategy strategy : {Strategy::kZero1, Strategy::kZero2}) {
+  for (Strategy strategy : {Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
     for (int backups : {1, 2}) {
       Job job;
       job.strategy = strategy;
@@ -179,6 +188,21 @@ TEST(StepEngine, BackupsDoNotChangeBits) {
       plain.backups = 0;
       plain.workers = 1;
       EXPECT_EQ(run_job(job).digest, run_job(plain).digest);
+    }
+  }
+}
+
+TEST(StepEngine, HybridShardingHoldsACopyPerGroupAndDoesNotChangeBits) {
+  for (Strategy strategy : {Strategy::kZero1, Strategy::kZero3}) {
+    for (int group : {1, 2, 3}) {
+      Job job;
+      job.strategy = strategy;
+      job.workers = 4;
+      job.shard_group = group;
+      EXPECT_EQ(run_job(job).digest, quiet_run().digest) << "groups of " << group;
+      const auto decision = first_decision(strategy, 4, 8, 16, 0, group);
+      for (const auto& holders : decision.placement.holders)
+        EXPECT_EQ(holders.size(), static_cast<size_t>(4 / group));
     }
   }
 }
@@ -217,7 +241,7 @@ TEST(StepEngine, EqualsAnUpdateWrittenDown) {
 // DeepSpeed 7188, 8415: a NaN on one worker must skip the step on all, say so, and change nothing.
 TEST(StepEngine, ANonFiniteGradientSkipsTheStepOnAllWorkers) {
   std::map<std::string, std::string> digests;
-  for (Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2}) {
+  for (Strategy strategy : kStrategies) {
     for (int workers : {1, 2, 4}) {
       Job job;
       job.strategy = strategy;

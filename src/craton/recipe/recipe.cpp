@@ -287,6 +287,18 @@ ParallelRecipe read_parallel(const Settings& s, const TrainRecipe& train) {
     s.reject("bucket_bytes",
              fmt::format("must be between 64KiB and 1GiB, found {} bytes", p.bucket_bytes));
   }
+  p.reshard_after_forward = s.boolean("reshard_after_forward", p.reshard_after_forward);
+  if (!p.reshard_after_forward && p.strategy != "fsdp") {
+    s.reject("reshard_after_forward", fmt::format("false goes with parallel.strategy fsdp, found "
+                                                  "strategy {}",
+                                                  p.strategy));
+  }
+  p.shard_group = bounded(s, "shard_group", p.shard_group, 0, kMostWorkers);
+  if (p.shard_group > 0 && p.strategy == "ddp") {
+    s.reject("shard_group",
+             "in ddp every worker holds the whole state; leave it out, or choose "
+             "another parallel.strategy");
+  }
   p.transport = s.choice("transport", p.transport, {"auto", "shared_memory", "tcp"});
   p.backups = bounded(s, "backups", 0, 0, 3);
   p.spares = bounded(s, "spares", 0, 0, kMostWorkers);
@@ -455,7 +467,7 @@ Recipe read_all(const Settings& settings, const std::string& default_name) {
 }  // namespace
 
 const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"ddp", "zero1", "zero2"};
+  static const std::vector<std::string> names = {"ddp", "zero1", "zero2", "zero3", "fsdp"};
   return names;
 }
 

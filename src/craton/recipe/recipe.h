@@ -99,6 +99,8 @@ struct ParallelRecipe {
   int64_t max_workers = 8;  ///< at most M, unless the batch follows the size
   int64_t shards = 128;     ///< S
   uint64_t bucket_bytes = 4u << 20;
+  bool reshard_after_forward = true;  ///< fsdp
+  int64_t shard_group = 0;  ///< so many workers hold one whole copy of the state; 0: all of them
   std::string transport = "auto";  ///< "auto", "shared_memory", "tcp"
   int64_t backups = 0;
   int64_t spares = 0;  ///< warm workers beside the job

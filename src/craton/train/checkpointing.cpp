@@ -140,18 +140,18 @@ Trainer::Restored load_checkpoint(Trainer& trainer, const std::filesystem::path&
            reader.folder().string(), slot.name,
            entry == nullptr ? "not in it" : "of another shape");
     }
-    reader.read(checkpoint::StateKind::kParameter, slot.name, 0,
-                trainer.state().parameters().subspan(static_cast<size_t>(slot.offset),
-                                                     static_cast<size_t>(slot.numel)));
   }
   for (int64_t c = 0; c < layout.chunk_count(); ++c) {
-    if (!trainer.state().holds(layout.shard_of(c))) continue;
     const parallel::Extent chunk = layout.chunk(c);
     for (const auto& slot : layout.slots()) {
       const int64_t begin = std::max(slot.offset, chunk.offset),
                     end = std::min(slot.offset + slot.numel, chunk.end());
       if (begin >= end) continue;
       const auto length = static_cast<size_t>(end - begin);
+      if (trainer.state().keeps(c))
+        reader.read(checkpoint::StateKind::kParameter, slot.name, begin - slot.offset,
+                    {trainer.state().parameters(c) + begin - chunk.offset, length});
+      if (!trainer.state().holds(layout.shard_of(c))) continue;
       reader.read(checkpoint::StateKind::kExpAvg, slot.name, begin - slot.offset,
                   {trainer.state().exp_avg(c) + begin - chunk.offset, length});
       reader.read(checkpoint::StateKind::kExpAvgSq, slot.name, begin - slot.offset,

@@ -36,6 +36,25 @@ class LongPhase {
   ~LongPhase() { runtime::set_progress_phase(static_cast<uint32_t>(cluster::StepPhase::kCompute)); }
 };
 
+/// While it lives, the model's parameters are read through the windows of a generation.
+class Reading {
+ public:
+  Reading(parallel::GatheredParameters* gathered, parallel::ParameterWindows* windows)
+      : gathered_(gathered) {
+    if (gathered_ == nullptr) return;
+    gathered_->let_go();
+    gathered_->read_from(windows);
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  ~Reading() {
+    if (gathered_ != nullptr) gathered_->read_from(nullptr);
+  }
+
+ private:
+  parallel::GatheredParameters* gathered_;
+};
+
 std::shared_ptr<model::Model> make_model(const recipe::Recipe& recipe) {
   auto model = model::create_model(recipe.model, recipe.seed);
   recipe.model.finish();
@@ -45,13 +64,17 @@ std::shared_ptr<model::Model> make_model(const recipe::Recipe& recipe) {
 /// Parameters, gradient and moments of one worker, against what the machine has left.
 void check_memory(const recipe::Recipe& recipe, int64_t parameters) {
   const double workers = static_cast<double>(recipe.parallel.workers);
-  const double share = recipe.parallel.strategy == "ddp" ? 1.0 : 1.0 / workers;
-  const double needed = static_cast<double>(parameters) * 4 * (2 + 3 * share) * workers;
+  const auto strategy = parallel::parse_strategy(recipe.parallel.strategy);
+  const double share = strategy == parallel::Strategy::kDdp ? 1.0 : 1.0 / workers;
+  // The moments and the redo slot are shared; parameters and gradients where the strategy says so.
+  const double each =
+      parallel::shards_parameters(strategy) ? std::max(1.0, 4 * share) : 2 + 3 * share;
+  const double needed = static_cast<double>(parameters) * 4 * each * workers;
   const auto available = static_cast<double>(runtime::available_memory());
   if (needed > available) {
     fail(ErrorCode::kResourceExhausted,
          "the model's {} parameters need {} of training state on this machine, and {} is "
-         "available; use a smaller model, fewer workers here, or parallel.strategy zero2",
+         "available; use a smaller model, fewer workers here, or parallel.strategy zero3",
          format_count(static_cast<double>(parameters)), format_bytes(needed),
          format_bytes(available));
   }
@@ -91,28 +114,41 @@ void Trainer::lay_out() {
   for (const auto& item : model_->named_buffers()) fixed_.emplace_back(item.key(), item.value());
   check_memory(recipe_, total);
   const parallel::FlatLayout layout(std::move(slots), static_cast<int>(recipe_.parallel.shards));
-  state_ = std::make_unique<parallel::ShardedState>(layout, endpoint_);
+  const bool sharded =
+      parallel::shards_parameters(parallel::parse_strategy(recipe_.parallel.strategy));
+  state_ = std::make_unique<parallel::ShardedState>(
+      layout, endpoint_, sharded ? parallel::Kept::kHeld : parallel::Kept::kAll);
   gradients_ = std::make_unique<parallel::GradientBuffers>(
       layout, parallel::make_buckets(layout, recipe_.parallel.bucket_bytes), endpoint_,
       static_cast<int32_t>(recipe_.train.micro_batches()));
-  float* flat = state_->parameters().data();
   for (size_t k = 0; k < parameters.size(); ++k) {
-    const auto& slot = layout.slots()[k];
-    const torch::Tensor view = torch::from_blob(flat + slot.offset, slot.shape, torch::kFloat32);
-    torch::NoGradGuard guard;
-    view.copy_(parameters[k]);
-    parameters[k].set_data(view);
+    if (!sharded) {
+      const auto& slot = layout.slots()[k];
+      const torch::Tensor view =
+          torch::from_blob(state_->parameters().data() + slot.offset, slot.shape, torch::kFloat32);
+      torch::NoGradGuard guard;
+      view.copy_(parameters[k]);
+      parameters[k].set_data(view);
+    }
     hooks_.push_back(std::make_unique<tensor::GradientHook>(
         parameters[k], [this, k](const torch::Tensor& gradient) {
           gradients_->deliver(k, gradient.data_ptr<float>());
         }));
   }
+  if (sharded)
+    gathered_ = std::make_unique<parallel::GatheredParameters>(*state_, std::move(parameters));
+}
+
+tensor::BlockPolicy Trainer::block_policy() const {
+  return {gathered_.get(),
+          recipe_.parallel.strategy == "fsdp" && !recipe_.parallel.reshard_after_forward};
 }
 
 double Trainer::compute(int64_t micro_batch) {
   runtime::count_progress();
   const model::Batch batch = data_->micro_batch(micro_batch);
   runtime::count_progress();
+  const tensor::BlockScope blocks(block_policy());
   const torch::Tensor loss = model_->loss(batch);
   loss.backward();
   return loss.item<double>();
@@ -122,7 +158,12 @@ void Trainer::warm_up() {
   model::Batch batch =
       data_->micro_batch((recipe_.train.steps - 1) * recipe_.train.micro_batches());
   for (int64_t& number : batch.sample_numbers) number += kFirstWarmUpNumber;
-  gradients_->begin(0, false, nullptr);
+  // What is passed on in a step is let go of here.
+  const bool keep = parallel::keeps_sums(parallel::parse_strategy(recipe_.parallel.strategy));
+  gradients_->begin(0, false, [&](size_t bucket) {
+    if (!keep) gradients_->release(gradients_->take(bucket));
+  });
+  const tensor::BlockScope blocks(block_policy());
   model_->loss(batch).backward();
   gradients_->end();
   gradients_->clear();
@@ -132,6 +173,7 @@ double Trainer::validate(parallel::StepEngine& engine, Step step) {
   const LongPhase phase(cluster::StepPhase::kValidation);
   torch::NoGradGuard guard;
   model_->eval();
+  const tensor::BlockScope blocks(block_policy());
   const auto losses = engine.spread(step, data_->validation_size(), [this](int64_t index) {
     return model_->loss(data_->validation(index)).item<double>();
   });
@@ -189,7 +231,7 @@ void Trainer::restore(parallel::StepEngine& engine, const cluster::Decision& dec
            step.value(), restored.samples_seen, samples);
     }
   } else {
-    if (progress_.parameters != Step(0)) fill_with_initial_parameters();
+    if (gathered_ || progress_.parameters != Step(0)) fill_with_initial_parameters();
     for (int64_t c = 0; c < layout().chunk_count(); ++c) {
       if (!state_->holds(layout().shard_of(c))) continue;
       const auto length = static_cast<size_t>(layout().chunk(c).length);
@@ -202,11 +244,15 @@ void Trainer::restore(parallel::StepEngine& engine, const cluster::Decision& dec
 
 void Trainer::fill_with_initial_parameters() {
   // Initial values are a function of the seed: a fresh model has them.
-  const auto fresh = make_model(recipe_);
+  const bool own = gathered_ && gathered_->has_initial();
+  const auto fresh = own ? model_ : make_model(recipe_);
   const auto& named = fresh->named_parameters();
-  for (const auto& slot : layout().slots()) {
+  for (size_t k = 0; k < layout().slots().size(); ++k) {
+    const auto& slot = layout().slots()[k];
     const torch::Tensor values = named[slot.name].detach().contiguous();
-    std::copy_n(values.data_ptr<float>(), slot.numel, state_->parameters().data() + slot.offset);
+    state_->set_parameters(slot.offset,
+                           {values.data_ptr<float>(), static_cast<size_t>(slot.numel)});
+    if (own) gathered_->let_go(k);  // there is never a second copy of all
   }
 }
 
@@ -268,6 +314,7 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
     for (const auto& callback : callbacks_) callback->on_drain(change);
   }
   if (decision.kind == cluster::DecisionKind::kRestore) restore(engine, decision);
+  const Reading reading(gathered_.get(), engine.windows());
   const auto rolled = engine.enter(rule(decision.step, decision.micro_batches));
   told_ = std::min(told_, progress_.step);  // a loss may have gone back
   if (rolled) {
@@ -306,6 +353,11 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
       engine.compare_copies();
       if (save_) save_(communicator, engine.assignment());
     }
+  }
+  if (finish_ && change.rank == 0) {
+    const LongPhase phase(cluster::StepPhase::kCheckpoint);
+    const tensor::BlockScope blocks(block_policy());
+    finish_();
   }
   return {stopped ? Outcome::Kind::kStopped : Outcome::Kind::kFinished,
           engine.state_digest(progress_.step)};

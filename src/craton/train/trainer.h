@@ -9,6 +9,7 @@
 #include "craton/comm/communicator.h"
 #include "craton/model/job_callback.h"
 #include "craton/model/model.h"
+#include "craton/parallel/gathered_parameters.h"
 #include "craton/parallel/step_engine.h"
 #include "craton/protocol/messages.h"
 #include "craton/recipe/recipe.h"
@@ -94,9 +95,12 @@ class Trainer {
   /// step.
   using CheckpointReader = std::function<Restored(Step step)>;
   void set_checkpoint_reader(CheckpointReader load) { load_ = std::move(load); }
+  /// Called on rank 0 when training is over, while the model can still compute.
+  void set_finisher(std::function<void()> finish) { finish_ = std::move(finish); }
 
  private:
   void lay_out();
+  tensor::BlockPolicy block_policy() const;
   double compute(int64_t micro_batch);
   double validate(parallel::StepEngine& engine, Step step);
   void restore(parallel::StepEngine& engine, const cluster::Decision& decision);
@@ -117,7 +121,9 @@ class Trainer {
   std::unique_ptr<parallel::GradientBuffers> gradients_;
   std::vector<std::unique_ptr<tensor::GradientHook>> hooks_;
   std::vector<std::pair<std::string, torch::Tensor>> fixed_;
+  std::unique_ptr<parallel::GatheredParameters> gathered_;  // null where all parameters are kept
   CheckpointWriter save_;
+  std::function<void()> finish_;
   CheckpointReader load_;
   parallel::StepProgress progress_;
   std::vector<std::shared_ptr<model::JobCallback>> callbacks_;

@@ -140,6 +140,9 @@ class Worker : private TrainingListener {
         [this](comm::Communicator& communicator, const parallel::Assignment& assignment) {
           saver_->save(communicator, assignment);
         });
+    trainer_->set_finisher([this] {
+      save_run_figures(*trainer_, std::filesystem::path(recipe_.run_folder) / "figures");
+    });
     trainer_->set_checkpoint_reader([this](Step step) {
       return load_checkpoint(*trainer_, checkpoint_of(recipe_.checkpoint, step));
     });
@@ -199,7 +202,7 @@ class Worker : private TrainingListener {
       communicator->set_timeout(milliseconds(recipe_.parallel.timeout_seconds));
       took_part_in_ = generation_;
       workers_ = change.workers;
-      return conclude(trainer_->train(*communicator, *decision, change, *this), *rank);
+      return conclude(trainer_->train(*communicator, *decision, change, *this));
     } catch (const Error& e) {
       if (e.reaction() != Reaction::kReconfigure) throw;
       log_info("generation {} is over: {}", generation_.value(), e.what());
@@ -207,7 +210,7 @@ class Worker : private TrainingListener {
     }
   }
 
-  bool conclude(const Trainer::Outcome& outcome, Rank rank) {
+  bool conclude(const Trainer::Outcome& outcome) {
     using Kind = Trainer::Outcome::Kind;
     if (outcome.kind == Kind::kLeft) {
       link_.send(protocol::Left{generation_.value()});
@@ -215,8 +218,6 @@ class Worker : private TrainingListener {
     }
     if (outcome.kind == Kind::kNextGeneration) return true;
     saver_->wait();
-    if (rank == Rank(0))
-      save_run_figures(*trainer_, std::filesystem::path(recipe_.run_folder) / "figures");
     link_.send(protocol::Done{trainer_->progress().step.value(), outcome.state_sha256,
                               outcome.kind == Kind::kStopped});
     return true;  // stays until it is stopped: others may still need its copies
@@ -245,7 +246,7 @@ class Worker : private TrainingListener {
 constexpr const char* kOutOfMemory =
     "the model and its training state do not fit in this machine's memory; use a smaller model or "
     "micro-batch, fewer workers on this machine, or "
-    "parallel.strategy zero2";
+    "parallel.strategy zero3";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
