@@ -28,7 +28,9 @@ class Recovery : public testing::Test {
         runtime::read_text(job_->program().folder() / "runs" / name / "events.jsonl");
     EXPECT_NE(events.find("\"lost worker\""), std::string::npos)
         << strategy << " " << fault << ": nothing was lost";
-    EXPECT_EQ(job_->program().read_json("runs/" + name + "/result.json")["lost_steps"], 0);
+    const auto result = job_->program().read_json("runs/" + name + "/result.json");
+    EXPECT_EQ(result["lost_steps"], 0) << fault;
+    EXPECT_EQ(result["failures"], 1) << strategy << " " << fault;
   }
 
   static std::string name_of_last() { return "fault-" + std::to_string(number_); }

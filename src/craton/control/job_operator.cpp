@@ -145,6 +145,8 @@ void JobOperator::record(const cluster::PublishEvent& event) {
     }
   }
   line["text"] = event.text;
+  if (event.kind == "lost worker" && event.worker && lost_.insert(*event.worker).second)
+    journal_.add_failure();
   runtime::append_line(recipe_.run_folder + "/events.jsonl", line.dump());
   using Kind = results::RunEvent::Kind;
   static const std::map<std::string, Kind> kShown = {

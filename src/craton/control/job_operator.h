@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,7 @@ class JobOperator {
   uint64_t last_generation_ = 0;
   /// By generation, of those without a finished step.
   std::map<uint64_t, Interruption> interruptions_;
+  std::set<cluster::WorkerId> lost_;
   cluster::Instant looked_at_{0};  ///< when progress was last looked at
   double loss_ = 0, seconds_per_step_ = 0, learning_rate_ = 0;
   int64_t batch_ = 0;  ///< of the newest step

@@ -39,6 +39,7 @@ class RunJournal {
   double elapsed() const;
   int64_t last_step() const { return last_step_; }
   void add_downtime(double seconds) { result_.downtime_seconds += seconds; }
+  void add_failure() { ++result_.failures; }
   void add_lost_steps(int64_t steps) { result_.lost_steps += steps; }
 
  private:
