@@ -5,8 +5,8 @@
 namespace craton::tensor {
 
 /// Memory of a tensor that comes and goes. Views of it, and what autograd has saved of it, share
-/// the storage and so see what is lent later; to use them while nothing is lent is libtorch's error
-/// for tensors without memory.
+/// the storage and so see what is lent later. Nobody may compute with them while nothing is lent: a
+/// kernel that asks libtorch for a typed pointer gets its error, one that does not reads address 0.
 class LentStorage {
  public:
   /// Takes the values of `tensor` away: it has its shape, and no memory. Views that were made
