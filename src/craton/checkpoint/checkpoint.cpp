@@ -158,8 +158,11 @@ void write_part(const fs::path& staging, int part, int parts,
   }
 }
 
-fs::path commit(const fs::path& root, const fs::path& staging, int parts, const Manifest& manifest,
-                std::string_view recipe_yaml, int64_t keep) {
+namespace {
+
+/// Writes what makes the staged parts a checkpoint; the manifest is last.
+void complete(const fs::path& staging, int parts, const Manifest& manifest,
+              std::string_view recipe_yaml) {
   std::vector<std::unique_ptr<SafetensorsReader>> models, optimizers;
   FileList files;
   for (int part = 0; part < parts; ++part) {
@@ -179,14 +182,30 @@ fs::path commit(const fs::path& root, const fs::path& staging, int parts, const 
   add_text("optimizer.safetensors.index.json", index_text(optimizers));
   add_text(kRecipeName, recipe_yaml);
   runtime::write_file_atomically(staging / kManifestName, manifest_text(manifest, files));
+}
 
+/// The staged parts have become `folder` before.
+bool was_committed(const fs::path& folder, const fs::path& staging, const Manifest& manifest) {
+  if (fs::exists(staging) || !is_valid(folder)) return false;
+  const auto [made, files] =
+      parse_manifest(runtime::read_text(folder / kManifestName), folder / kManifestName);
+  return made.generation == manifest.generation && made.recipe_digest == manifest.recipe_digest;
+}
+
+}  // namespace
+
+fs::path commit(const fs::path& root, const fs::path& staging, int parts, const Manifest& manifest,
+                std::string_view recipe_yaml, int64_t keep) {
   const fs::path folder = root / checkpoint_name(manifest.step);
-  const fs::path old = folder.string() + fmt::format(".old-{}", ::getpid());
-  std::error_code error;
-  if (fs::exists(folder)) fs::rename(folder, old, error);
-  if (!error) fs::rename(staging, folder, error);
-  if (error) fail_errno(fmt::format("cannot create {}", folder.string()), error.value());
-  runtime::sync_directory(root);
+  if (!was_committed(folder, staging, manifest)) {
+    complete(staging, parts, manifest, recipe_yaml);
+    const fs::path old = folder.string() + fmt::format(".old-{}", ::getpid());
+    std::error_code error;
+    if (fs::exists(folder)) fs::rename(folder, old, error);
+    if (!error) fs::rename(staging, folder, error);
+    if (error) fail_errno(fmt::format("cannot create {}", folder.string()), error.value());
+    runtime::sync_directory(root);
+  }
   runtime::write_file_atomically(root / kLatestName, folder.filename().string() + "\n");
   prune(root, manifest.step, keep);
   return folder;

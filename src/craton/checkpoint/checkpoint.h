@@ -61,7 +61,8 @@ void write_part(const std::filesystem::path& staging, int part, int parts,
 /// Makes the staged parts the checkpoint root/step-N: checks that they hold exactly the manifest's
 /// parameters, writes index, recipe and manifest, renames, points `latest` to it, then removes all
 /// but the `keep` newest checkpoints and what older writers left staged. Readers see a whole
-/// checkpoint or none. An older checkpoint of the same step is replaced. Returns its folder.
+/// checkpoint or none. An older checkpoint of the same step is replaced. Returns its folder. May be
+/// asked for again by someone who does not know that it was done.
 std::filesystem::path commit(const std::filesystem::path& root,
                              const std::filesystem::path& staging, int parts,
                              const Manifest& manifest, std::string_view recipe_yaml, int64_t keep);

@@ -198,6 +198,28 @@ TEST(Checkpoint, GoingBackMakesTheOlderStepTheNewest) {
   }
 }
 
+// An operator may die between the commit and its record of it; the next one commits again.
+TEST(Checkpoint, ACommitMayBeRepeated) {
+  const runtime::TemporaryDirectory root;
+  const State state;
+  state.save(root.path(), 2, 1);
+  const fs::path folder = state.save(root.path(), 4, 2);
+  fs::remove(root.path() / "latest");  // it died before it came to this
+  const auto again = [&](const Manifest& manifest) {
+    return commit(root.path(), staging_folder(root.path(), 4, manifest.generation), 2, manifest,
+                  "recipe", 1);
+  };
+  EXPECT_EQ(again(state.manifest(4)), folder);
+  EXPECT_EQ(newest_checkpoint(root.path()), folder);
+  EXPECT_EQ(list_checkpoints(root.path()).size(), 1u);
+  CheckpointReader reader(folder);
+  EXPECT_EQ(reader.manifest().samples_seen, 64);
+  Manifest later = state.manifest(4);
+  later.generation = 5;  // its parts are not there
+  EXPECT_THAT(error_of([&] { again(later); }), HasSubstr("partial-5"));
+  EXPECT_EQ(newest_checkpoint(root.path()), folder);
+}
+
 TEST(Checkpoint, IncompletePartsAreNotCommitted) {
   const runtime::TemporaryDirectory folder;
   const State state;
