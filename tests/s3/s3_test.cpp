@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -27,11 +29,7 @@ tests::S3Server* server() {
   if (!instance) {
     instance = std::make_unique<tests::S3Server>();
     instance->enter_environment();
-    const auto made = runtime::run_program(
-        {"curl", "-sf", "-X", "PUT", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user",
-         std::string(tests::S3Server::kAccessKey) + ":" + tests::S3Server::kSecretKey, "-H",
-         "x-amz-content-sha256:UNSIGNED-PAYLOAD", instance->endpoint() + "/surveys"});
-    if (made.exit_code != 0) throw std::runtime_error("no bucket: " + made.errors);
+    instance->make_bucket("surveys");
   }
   return instance.get();
 }
@@ -148,6 +146,40 @@ TEST(S3, WrongKeysAreRefusedAndSaid) {
     EXPECT_THAT(e.what(), ::testing::Not(::testing::HasSubstr("NOTTHESECRET")));
   }
   EXPECT_EQ(code_of([] { store::open_store("s3://nobucket/x")->get("k"); }), ErrorCode::kNotFound);
+}
+
+TEST(S3, StoresOfOneProcessHaveCredentialsOfTheirOwn) {
+  const runtime::TemporaryDirectory folder;
+  const std::vector<std::string> owners = {"north", "south"};
+  std::string profiles;
+  for (const std::string& owner : owners) {
+    server()->add_user(owner, owner + "KEY", owner + "SECRET");
+    server()->make_bucket(owner, owner + "KEY", owner + "SECRET");
+    profiles += fmt::format(
+        "[{0}]\naws_access_key_id = {0}KEY\naws_secret_access_key = {0}SECRET\n", owner);
+  }
+  runtime::write_file_atomically(folder.path() / "credentials", profiles);
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", (folder.path() / "credentials").c_str(), 1);
+  const auto open = [](const std::string& bucket, const std::string& profile) {
+    return store::open_store(fmt::format("s3://{}/x?profile={}", bucket, profile));
+  };
+  // The third has the keys of the environment, which are set all the time.
+  const std::vector<std::shared_ptr<store::ObjectStore>> stores = {
+      open("north", "north"), open("south", "south"), store::open_store("s3://surveys/own")};
+  for (size_t i = 0; i < stores.size(); ++i) stores[i]->put("k", bytes_of(std::to_string(i)));
+  std::atomic<int> wrong{0};
+  runtime::parallel_for(120, 12, [&](size_t i) {
+    const size_t n = i % stores.size();
+    wrong += text_of(*stores[n]->get("k")) != std::to_string(n);
+  });
+  EXPECT_EQ(wrong, 0);
+  const auto refused = [&](const std::string& bucket, const std::string& profile) {
+    return code_of([&] { open(bucket, profile)->get("k"); });
+  };
+  EXPECT_EQ(refused("north", "south"), ErrorCode::kPermission);
+  EXPECT_EQ(refused("south", "north"), ErrorCode::kPermission);
+  EXPECT_EQ(code_of([] { store::open_store("s3://north/x")->get("k"); }), ErrorCode::kPermission);
+  ::unsetenv("AWS_SHARED_CREDENTIALS_FILE");
 }
 
 TEST(S3, AStalledServerEndsInATimeoutAndServesAgainAfterwards) {

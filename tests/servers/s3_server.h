@@ -42,8 +42,7 @@ class S3Server {
     tool({std::string(CRATON_TEST_SERVERS) + "/s3_prepare_osd.sh", folder_.path()});
     daemon({"ceph-osd", "-f", "-c", conf(), "-i", "0"});
     // radosgw-admin waits for the cluster, so the user is there before the gateway is.
-    tool({"radosgw-admin", "-c", conf(), "user", "create", "--uid=craton", "--display-name=craton",
-          std::string("--access-key=") + kAccessKey, std::string("--secret-key=") + kSecretKey});
+    add_user("craton", kAccessKey, kSecretKey);
     daemon({"radosgw", "-f", "-c", conf(), "-n", "client.rgw"});
     wait_until_it_listens();
   }
@@ -62,7 +61,20 @@ class S3Server {
             "AWS_REGION=us-east-1",
             "CRATON_CACHE_DIR=" + (folder_.path() / "cache").string()};
   }
-  /// The same for this process, so that `open_store` finds the server.
+  void add_user(const std::string& name, const std::string& key, const std::string& secret) {
+    tool({"radosgw-admin", "-c", conf(), "user", "create", "--uid=" + name,
+          "--display-name=" + name, "--access-key=" + key, "--secret-key=" + secret});
+  }
+  /// Of the user with these keys.
+  void make_bucket(const std::string& name, const std::string& key = kAccessKey,
+                   const std::string& secret = kSecretKey) const {
+    const auto made =
+        runtime::run_program({"curl", "-sf", "-X", "PUT", "--aws-sigv4", "aws:amz:us-east-1:s3",
+                              "--user", key + ":" + secret, "-H",
+                              "x-amz-content-sha256:UNSIGNED-PAYLOAD", endpoint() + "/" + name});
+    if (made.exit_code != 0) fail(ErrorCode::kIo, "no bucket {}: {}", name, made.errors);
+  }
+  /// `environment` for this process, so that `open_store` finds the server.
   void enter_environment() const {
     for (const std::string& setting : environment()) {
       const size_t equals = setting.find('=');
