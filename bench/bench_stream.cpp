@@ -21,6 +21,7 @@
 #include "craton/runtime/process.h"
 #include "craton/runtime/thread_pool.h"
 #include "craton/store/object_store.h"
+#include "distance_rows.h"
 #include "nginx_server.h"
 #include "store_read.h"
 #include "stream_rows.h"
@@ -160,8 +161,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "Alternating rounds")->capture_default_str();
   app.add_option("--repeats", repeats, "Reads of each object per round")->capture_default_str();
   app.add_option("--json", json, "Write the rows to this file");
-  app.add_option("--only", only, "Some rows: raw, decode or windows")
-      ->check(CLI::IsMember({"raw", "decode", "windows"}));
+  app.add_option("--only", only, "Some rows: raw, decode, windows, nodes or demo")
+      ->check(CLI::IsMember({"raw", "decode", "windows", "nodes", "demo"}));
   CLI11_PARSE(app, argc, argv);
 
   const bench::Nginx nginx;
@@ -172,6 +173,8 @@ int main(int argc, char** argv) {
     bench::add_store_read_rows(table, folder.path(), runtime::available_cores());
   }
   if (only.empty() || only == "windows") bench::add_stream_rows(table, nginx, std::min(rounds, 3));
+  if (only.empty() || only == "nodes") bench::add_node_rows(table, nginx, std::min(rounds, 3));
+  if (only.empty() || only == "demo") bench::add_demo_rows(table);
   table.print();
   table.write_json(json);
   return 0;

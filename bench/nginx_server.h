@@ -7,6 +7,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "craton/runtime/file.h"
 #include "craton/runtime/process.h"
@@ -18,8 +20,13 @@ namespace craton::bench {
 /// nginx that serves the files below `root()`; ends with this program.
 class Nginx {
  public:
-  Nginx() {
+  /// On 127.0.0.1 and `addresses`; `root`: a folder that is there, else one of its own.
+  explicit Nginx(const std::vector<std::string>& addresses = {}, std::filesystem::path root = {})
+      : root_(root.empty() ? folder_.path() / "www" : std::move(root)) {
     { runtime::FileDescriptor taken = runtime::listen_tcp("127.0.0.1", port_); }
+    std::string listen = fmt::format("listen 127.0.0.1:{};", port_);
+    for (const std::string& address : addresses)
+      listen += fmt::format(" listen {}:{};", address, port_);
     const std::string folder = folder_.path();
     runtime::write_file_atomically(
         folder_.path() / "nginx.conf",
@@ -29,10 +36,10 @@ class Nginx {
             "http {{ access_log off; sendfile on; tcp_nodelay on; keepalive_requests 1000000;\n"
             "  client_body_temp_path {0}; proxy_temp_path {0}; fastcgi_temp_path {0};\n"
             "  uwsgi_temp_path {0}; scgi_temp_path {0};\n"
-            "  server {{ listen 127.0.0.1:{1}; root {0}/www; }} }}\n",
-            folder, port_));
-    std::filesystem::create_directories(root());
-    runtime::write_file_atomically(root() / "ready", std::string_view("yes\n"));
+            "  server {{ {1} root {2}; }} }}\n",
+            folder, listen, root_.string()));
+    std::filesystem::create_directories(root_);
+    runtime::write_file_atomically(root_ / "ready", std::string_view("yes\n"));
     program_ = std::make_unique<runtime::RunningProgram>(
         std::vector<std::string>{"nginx", "-p", folder, "-c", folder + "/nginx.conf"});
     for (int i = 0; i < 200; ++i) {
@@ -43,12 +50,13 @@ class Nginx {
     }
     throw std::runtime_error("nginx did not start");
   }
-  std::filesystem::path root() const { return folder_.path() / "www"; }
+  const std::filesystem::path& root() const { return root_; }
   uint16_t port() const { return port_; }
   std::string origin() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
  private:
   runtime::TemporaryDirectory folder_;
+  std::filesystem::path root_;
   uint16_t port_ = 0;
   std::unique_ptr<runtime::RunningProgram> program_;
 };

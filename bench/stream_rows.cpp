@@ -21,13 +21,16 @@ using Clock = std::chrono::steady_clock;
 const std::vector<int64_t> kShape = {256, 384, 512}, kWindow = {64, 128, 128};
 constexpr uint64_t kWorkingSet = 128u << 20, kBudget = 512u << 20;
 
+}  // namespace
+
 std::string craton_program() {
   return (fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "craton")
       .string();
 }
 
-/// MDIO v1 in Zarr v2 (which python3-zarr reads) and in v3 with shards, with the same samples.
+/// Zarr v2 is what python3-zarr reads; the samples of both are the same.
 void make_volumes(const fs::path& root) {
+  if (fs::exists(root / "sharded")) return;
   volume::synth::GeologyOptions geology;
   geology.shape = kShape;
   geology.dead = 0;
@@ -61,6 +64,8 @@ void make_volumes(const fs::path& root) {
     writer->finish();
   }
 }
+
+namespace {
 
 uint64_t bytes_below(const fs::path& folder) {
   uint64_t out = 0;
@@ -122,8 +127,10 @@ void add_zarr_row(Table& table, const fs::path& store, int rounds) {
                   Better::kHigher, median(ours), median(theirs), 5);
 }
 
+}  // namespace
+
 nlohmann::json bench_stream(const std::vector<std::string>& arguments,
-                            const std::vector<std::string>& environment = {}) {
+                            const std::vector<std::string>& environment) {
   const runtime::TemporaryDirectory folder;
   const std::string json = folder.path() / "figures.json";
   std::vector<std::string> command = {craton_program(), "bench", "stream", "--json", json};
@@ -134,6 +141,8 @@ nlohmann::json bench_stream(const std::vector<std::string>& arguments,
   if (result.exit_code != 0) throw std::runtime_error("craton bench stream: " + result.errors);
   return nlohmann::json::parse(runtime::read_text(json));
 }
+
+namespace {
 
 void add_pass_rows(Table& table, const Nginx& nginx) {
   for (const char* name : {"plain", "sharded"}) {
