@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kMostFlightBytes = 32 << 20;
 constexpr size_t kMostRequests = 64;
+constexpr size_t kLeastChunksOfPart = 4;  // so that neighbours still come in one request
 
 // How the budget is divided: so many windows at a time, so many bytes that a thread has in flight
 // before they are decoded, the rest for chunks.
@@ -70,6 +71,12 @@ Division divide(const WindowSampler& sampler, const LoaderSettings& settings) {
   division.chunk_bytes = budget - flying - division.windows * window;
   return division;
 }
+
+// Chunks that somebody waits for, some of a window's: all threads read such parts together.
+struct Part {
+  int32_t volume = 0;
+  std::vector<std::vector<int64_t>> chunks;
+};
 
 struct Slot {
   enum class Stage { kWorking, kReady, kTaking };
@@ -124,6 +131,8 @@ struct WindowLoader::State {
   }
   bool can_assemble() const { return !future.empty() && slots.size() < division.windows; }
   void forget_future(size_t index);
+  void split(const WindowSpec& spec);
+  void read_urgent(std::unique_lock<std::mutex>& lock);
   void fetch(std::unique_lock<std::mutex>& lock);
   void assemble(std::unique_lock<std::mutex>& lock);
 
@@ -142,6 +151,7 @@ struct WindowLoader::State {
   std::deque<int64_t> future;    // not begun
   std::deque<uint64_t> planned;  // bytes of chunks that the first of these touch; being fetched
   uint64_t planned_bytes = 0;    // their sum
+  std::deque<Part> urgent;
   std::unordered_map<int64_t, Slot> slots;      // begun or finished; at most division.windows
   std::vector<std::unique_ptr<float[]>> spare;  // with `slots` at most division.windows
   bool stop = false;
@@ -159,14 +169,40 @@ void WindowLoader::State::forget_future(size_t index) {
   planned.erase(planned.begin() + static_cast<ptrdiff_t>(index));
 }
 
-// A prefetch thread: chunks of windows that come later are fetched first, since that takes longest;
-// otherwise the next window of the future is assembled whenever there is room for it.
+// With the lock held. Cuts the chunks of a window that is waited for into parts for all threads.
+void WindowLoader::State::split(const WindowSpec& spec) {
+  auto chunks = chunks_of(spec, sampler->volume(spec.volume).info());
+  const size_t parts = std::clamp<size_t>(chunks.size() / kLeastChunksOfPart, 1, thread_count + 1);
+  for (size_t p = 0; p < parts; ++p) {
+    Part& part = urgent.emplace_back(Part{spec.volume, {}});
+    for (size_t i = chunks.size() * p / parts; i < chunks.size() * (p + 1) / parts; ++i)
+      part.chunks.push_back(std::move(chunks[i]));
+  }
+  work_changed.notify_all();
+}
+
+void WindowLoader::State::read_urgent(std::unique_lock<std::mutex>& lock) {
+  while (!urgent.empty() && !stop) {
+    const Part part = std::move(urgent.front());
+    urgent.pop_front();
+    lock.unlock();
+    cache.load(sampler->volume(part.volume), part.volume, part.chunks, limits);
+    lock.lock();
+  }
+}
+
+// A prefetch thread: what somebody waits for comes first; then chunks of windows that come later,
+// since that takes longest; otherwise the next window of the future is assembled whenever there is
+// room for it.
 void WindowLoader::State::work() {
   std::unique_lock lock(mutex);
   for (;;) {
-    work_changed.wait(lock, [&] { return stop || can_fetch() || can_assemble(); });
+    work_changed.wait(lock,
+                      [&] { return stop || !urgent.empty() || can_fetch() || can_assemble(); });
     if (stop) return;
-    if (can_fetch()) {
+    if (!urgent.empty()) {
+      read_urgent(lock);
+    } else if (can_fetch()) {
       fetch(lock);
     } else {
       assemble(lock);
@@ -175,7 +211,7 @@ void WindowLoader::State::work() {
 }
 
 // The chunks of the next windows that nobody has planned yet, as one plan per volume. The first
-// plan is one window, so that the first window is there soon; each further one is at most as large
+// plan is one window, which all threads read together; each further one is at most as large
 // as all that are under way, so that plans grow quickly to their full size. The windows that are
 // planned and not begun touch at most half of what the cache can hold, so that what one thread
 // fetches does not drive out what another one has fetched and nobody has used.
@@ -193,6 +229,10 @@ void WindowLoader::State::fetch(std::unique_lock<std::mutex>& lock) {
     batch += cost;
     planned.push_back(cost);
     planned_bytes += cost;
+    if (planned.size() == 1) {
+      split(spec);
+      return read_urgent(lock);
+    }
     std::ranges::move(chunks, std::back_inserter(wanted[spec.volume]));
   }
   lock.unlock();
@@ -245,8 +285,11 @@ void WindowLoader::State::take(int64_t number, std::span<float> out) {
   if (found == slots.end()) {
     const auto queued = std::find(future.begin(), future.end(), number);
     if (queued != future.end()) forget_future(static_cast<size_t>(queued - future.begin()));
+    const WindowSpec spec = sampler->locate(number);
+    split(spec);
+    read_urgent(lock);
     lock.unlock();
-    make(sampler->locate(number), out);
+    make(spec, out);
     lock.lock();
     late(since);
     return;
@@ -303,6 +346,7 @@ void WindowLoader::expect(const std::vector<int64_t>& sample_numbers) {
   }
   for (const int64_t number : gone) s.drop(number);
   s.future.clear();
+  s.urgent.clear();  // whoever waits reads what is left himself
   s.planned.clear();
   s.planned_bytes = 0;
   for (const int64_t number : sample_numbers) {
