@@ -166,6 +166,18 @@ void FileStore::remove_unfinished() {
   for (const fs::path& path : unfinished) ::unlink(path.c_str());
 }
 
+Lustre* FileStore::lustre() {
+  std::call_once(lustre_once_, [&] { lustre_ = Lustre::of(root_, process_environment()); });
+  return lustre_.get();
+}
+
+void FileStore::expect_objects(std::string_view folder, uint64_t bytes) {
+  if (lustre() == nullptr) return;
+  const fs::path path = path_of(folder);
+  make_parent(path / "object");
+  lustre_->expect_objects(path, bytes);
+}
+
 fs::path FileStore::path_of(std::string_view key) const {
   check_key(key);
   return root_ / key;
@@ -220,6 +232,11 @@ void FileStore::fetch_many(std::span<const ObjectRead> reads, size_t parallel,
                                             : read.length;
     return std::pair(read.from_end ? size - length : read.is_whole() ? 0 : read.offset, length);
   };
+  if (lustre() != nullptr) {
+    std::vector<fs::path> files;
+    for (const ObjectRead& read : reads) files.push_back(path_of(read.key));
+    lustre_->restore(files);
+  }
   std::deque<std::optional<OpenFile>> ahead;  // of the reads from i on
   size_t opened = 0;
   for (size_t i = 0; i < reads.size(); ++i) {

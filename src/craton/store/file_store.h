@@ -3,8 +3,10 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 
+#include "craton/store/lustre.h"
 #include "craton/store/object_store.h"
 
 namespace craton::store {
@@ -27,6 +29,9 @@ class FileStore final : public ObjectStore {
   void sync();
   /// Removes the temporary files of processes that were killed. Nobody else may be writing.
   void remove_unfinished();
+  /// Objects of about so many bytes will be put into this folder: on Lustre it is made and striped
+  /// for them (lustre.h).
+  void expect_objects(std::string_view folder, uint64_t bytes);
 
   std::string uri() const override;
   std::optional<Bytes> get(std::string_view key) override;
@@ -42,14 +47,18 @@ class FileStore final : public ObjectStore {
   void remove(std::string_view key) override;
 
  protected:
-  /// One after the other, with read-ahead for the next `parallel`.
+  /// One after the other, with read-ahead for the next `parallel`; what lies in an archive of
+  /// Lustre is asked for at once.
   void fetch_many(std::span<const ObjectRead> reads, size_t parallel,
                   const ReadSink& sink) override;
 
  private:
   std::filesystem::path path_of(std::string_view key) const;
+  Lustre* lustre();
   std::filesystem::path root_;
   Durability durability_;
+  std::once_flag lustre_once_;
+  std::shared_ptr<Lustre> lustre_;  ///< null: not on Lustre, or not looked yet
 };
 
 }  // namespace craton::store

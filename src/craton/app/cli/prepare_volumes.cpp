@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "craton/base/error.h"
+#include "craton/store/lustre.h"
 #include "craton/volume/segy/ingest.h"
 
 namespace craton::app {
@@ -23,12 +24,26 @@ fs::path local_path(const std::string& uri) {
   return uri.starts_with(kScheme) ? uri.substr(kScheme.size()) : uri;
 }
 
+/// Has what lies in an archive brought back, all at once, before workers wait for it file by file.
+void restore_from_archive(const std::string& uri) {
+  if (uri.find("://") != uri.npos && !uri.starts_with("file://")) return;
+  const fs::path path = local_path(uri);
+  const auto lustre = store::Lustre::of(path, store::process_environment());
+  const size_t asked = lustre ? lustre->restore_below(path) : 0;
+  if (asked > 0)
+    fmt::print("{} files of {} lie in an archive; they have been asked for\n", asked,
+               path.string());
+}
+
 }  // namespace
 
 std::vector<std::string> prepare_volumes(const recipe::Recipe& recipe) {
   std::vector<std::string> overrides;
   for (size_t k = 0; k < recipe.data.volumes.size(); ++k) {
-    if (!is_segy(recipe.data.volumes[k].uri)) continue;
+    if (!is_segy(recipe.data.volumes[k].uri)) {
+      restore_from_archive(recipe.data.volumes[k].uri);
+      continue;
+    }
     const fs::path file = local_path(recipe.data.volumes[k].uri);
     if (!fs::exists(file))
       fail(ErrorCode::kNotFound, "there is no SEG-Y file {} (data.volumes.{}.uri)", file.string(),

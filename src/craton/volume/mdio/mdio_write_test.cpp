@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -462,6 +463,31 @@ TEST(OpenVolume, SaysWhatIsNotThere) {
   const std::string uri = (folder.path() / "a.mdio").string();
   create_volume(uri, make_spec())->finish();
   EXPECT_NE(message(uri, "velocity").find("cdp_x"), std::string::npos) << message(uri, "velocity");
+}
+
+TEST(MdioWrite, OnLustreTheSamplesAreStripedForTheirShards) {
+  const runtime::TemporaryDirectory folder;
+  const std::string asked = (folder.path() / "asked").string(), path = std::getenv("PATH");
+  runtime::write_file_atomically(folder.path() / "lfs",
+                                 "#!/bin/sh\necho \"$@\" >> " + asked + "\n");
+  fs::permissions(folder.path() / "lfs", fs::perms::owner_all);
+  ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  ::setenv("CRATON_LUSTRE", "yes", 1);
+  VolumeSpec spec = make_spec();
+  create_volume((folder.path() / "chunks").string(), spec);
+  spec.axes[2] = make_axis("time", 8192, 0, 4, "ms");
+  spec.chunk_shape = {16, 32, 1024};
+  spec.shard_shape = {64, 64, 8192};
+  create_volume((folder.path() / "shards").string(), spec);
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("CRATON_LUSTRE");
+  std::ifstream lines(asked);
+  std::string chunks, shards;
+  std::getline(lines, chunks);
+  std::getline(lines, shards);
+  EXPECT_TRUE(chunks.starts_with("setstripe -c 1 ") && chunks.ends_with("/amplitude")) << chunks;
+  EXPECT_TRUE(shards.starts_with("setstripe -c 4 -S 4M ") && shards.ends_with("/amplitude"))
+      << shards;
 }
 
 }  // namespace

@@ -205,6 +205,9 @@ MdioWriter::MdioWriter(std::string_view uri, const VolumeSpec& spec, const Write
                               {zarr::Kind::kRaw, static_cast<uint32_t>(spec_.trace_header_bytes)},
                               nullptr, trace_dimensions);
   }
+  target_.expect_objects(
+      spec_.variable,
+      static_cast<uint64_t>(zarr::element_count(samples_.object_shape)) * samples_.type.size);
   if (target_.journal() != nullptr) resume();
 }
 

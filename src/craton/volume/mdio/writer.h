@@ -33,6 +33,10 @@ class VolumeTarget {
   store::ObjectStore& store() { return *store_; }
   /// What is finished, for a later process to go on from; nullptr: nothing is kept.
   runtime::Journal* journal() { return journal_.get(); }
+  /// Objects of about so many bytes will lie in this folder.
+  void expect_objects(const std::string& folder, uint64_t bytes) {
+    if (files_) files_->expect_objects(folder, bytes);
+  }
   /// Puts all that the journal speaks of on the disk, now and then.
   void sync_now_and_then();
   void put(const std::string& key, std::span<const std::byte> bytes) { store_->put(key, bytes); }
