@@ -154,6 +154,15 @@ CacheRecipe read_cache(const Settings& s) {
     s.reject("bytes", fmt::format("must be 0 (no cache) or at least {}, found {} bytes",
                                   format_bytes(static_cast<double>(kSmallestCache)), cache.bytes));
   cache.format = s.choice("format", cache.format, {"stored", "decoded", "lz4"});
+  cache.mode = s.choice("mode", cache.mode, {"scratch", "persistent"});
+  cache.peers = s.texts("peers", {});
+  for (const std::string& peer : cache.peers)
+    if (!peer.starts_with("http://"))
+      s.reject("peers", fmt::format("must be http://host:port, found '{}'", peer));
+  if (cache.mode == "persistent" && cache.peers.empty())
+    s.reject("peers", "is needed with mode persistent: where the nodes' `craton cache serve` are");
+  if (cache.mode == "scratch" && !cache.peers.empty())
+    s.reject("mode", "must be persistent where peers are named, found scratch");
   return cache;
 }
 

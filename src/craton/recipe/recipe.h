@@ -40,6 +40,9 @@ struct CacheRecipe {
   std::string path;  ///< folder; empty: the user's, and only for volumes that are not files
   uint64_t bytes = uint64_t{16} << 30;  ///< at most, and at most half of what is free; 0: no cache
   std::string format = "stored";        ///< "stored", "decoded", "lz4"
+  /// "scratch": what a node has, it has alone; "persistent": a second copy lies on another node.
+  std::string mode = "scratch";
+  std::vector<std::string> peers;  ///< "http://host:port" of the nodes' `craton cache serve`
 };
 
 struct DataRecipe {

@@ -335,6 +335,16 @@ TEST(Recipe, DigestKnowsTheRuleByWhichTheBatchFollows) {
   EXPECT_NE(with_also("elastic.learning_rate=sqrt"), digest);
 }
 
+TEST(Recipe, APersistentCacheNeedsPeers) {
+  const Recipe r = read({"data.cache.mode=persistent", "data.cache.peers=[http://node1:7071]"});
+  EXPECT_THAT(r.data.cache.peers, ElementsAre("http://node1:7071"));
+  EXPECT_EQ(r.digest(), read().digest());
+  EXPECT_THAT(error_of({"data.cache.mode=persistent"}), HasSubstr("data.cache.peers"));
+  EXPECT_THAT(error_of({"data.cache.peers=[http://node1:7071]"}), HasSubstr("data.cache.mode"));
+  EXPECT_THAT(error_of({"data.cache.mode=persistent", "data.cache.peers=[node1]"}),
+              HasSubstr("http://host:port"));
+}
+
 TEST(Recipe, LoadNamesTheJobAfterItsFile) {
   const auto path =
       std::filesystem::temp_directory_path() / fmt::format("my demo.{}.yaml", ::getpid());

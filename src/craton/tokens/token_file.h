@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "craton/store/cache/cached_store.h"
+#include "craton/store/cache/cache_policy.h"
 #include "craton/store/object_store.h"
 
 namespace craton::tokens {

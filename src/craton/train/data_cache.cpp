@@ -18,6 +18,11 @@ void DataCache::open() {
   try {
     options.bytes = store::affordable_cache_bytes(options.folder, recipe_.bytes);
     policy_.cache = store::NodeCache::open(options);
+    if (recipe_.mode == "persistent") {
+      const char* token = std::getenv("CRATON_CACHE_TOKEN");
+      policy_.peers = std::make_shared<store::CachePeers>(
+          policy_.cache, store::CachePeersOptions{recipe_.peers, token != nullptr ? token : ""});
+    }
   } catch (const Error& e) {
     trouble_ = e.what();
     log_warning("data are read without a cache: {}", trouble_);
@@ -36,8 +41,10 @@ store::CachePolicy DataCache::policy_for(const std::string& uri) {
 
 std::string DataCache::describe() const {
   if (!opened_) return "";
-  return policy_.cache ? "; cache " + policy_.cache->folder().string()
-                       : "; without a cache: " + trouble_;
+  if (!policy_.cache) return "; without a cache: " + trouble_;
+  std::string text = "; cache " + policy_.cache->folder().string();
+  if (policy_.peers) text += fmt::format(" and {} peers", recipe_.peers.size());
+  return text;
 }
 
 }  // namespace craton::train

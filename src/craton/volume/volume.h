@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "craton/store/cache/cached_store.h"
+#include "craton/store/cache/cache_policy.h"
 #include "craton/store/object_store.h"
 
 namespace craton::volume {

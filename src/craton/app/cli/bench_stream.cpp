@@ -18,6 +18,7 @@
 #include "craton/base/units.h"
 #include "craton/runtime/file.h"
 #include "craton/runtime/thread_pool.h"
+#include "craton/store/cache/cached_store.h"
 #include "craton/volume/stream/stream_reader.h"
 
 namespace craton::app {

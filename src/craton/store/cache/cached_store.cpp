@@ -17,6 +17,10 @@ constexpr auto kMostPatience = std::chrono::seconds(30);
 
 ObjectFound found_in(const NodeCache::Entry& entry, const ObjectRead& read) {
   ObjectFound found;
+  if (entry.is_absence()) {
+    found.state = ObjectFound::State::kMissing;
+    return found;
+  }
   found.bytes = entry.bytes();
   found.prepared = !read.form.empty();
   found.etag = entry.etag();
@@ -36,6 +40,7 @@ struct CachedStore::Miss {
 CachedStore::CachedStore(std::shared_ptr<ObjectStore> base, CachePolicy policy)
     : WrappedStore(std::move(base)),
       cache_(std::move(policy.cache)),
+      peers_(std::move(policy.peers)),
       form_(policy.form),
       identity_(base_->identity()) {}
 
@@ -87,15 +92,35 @@ bool CachedStore::serve(size_t index, const ObjectRead& read, const ReadSink& si
   if (!entry) return false;
   const bool is_version = !read.etag.empty() && entry->etag() == read.etag;
   if (!is_version && (!read.etag.empty() || !entry->is_confirmed())) {
-    if (read.etag.empty()) stale = entry;
+    if (read.etag.empty() && !entry->is_absence()) stale = entry;
     return false;
   }
   sink(index, found_in(*entry, read));
   return true;
 }
 
+/// Serves what other nodes have, and takes it off the list. What they have compared with the store
+/// too long ago stays, to be compared.
+void CachedStore::look_at_peers(std::span<const ObjectRead> reads, std::vector<Miss>& misses,
+                                const ReadSink& sink) {
+  if (!peers_) return;
+  std::vector<std::string> names;
+  for (const Miss& miss : misses) {
+    const ObjectRead& read = reads[miss.index];
+    if (!miss.stale && !read.fresh && read.unless_etag.empty())
+      names.push_back(NodeCache::name_of(entry_key(read)));
+  }
+  if (names.empty()) return;
+  peers_->fetch(names);
+  std::erase_if(misses, [&](Miss& miss) {
+    return !miss.stale && serve(miss.index, reads[miss.index], sink, miss.stale);
+  });
+}
+
 void CachedStore::fetch(std::span<const ObjectRead> reads, std::vector<Miss>& misses,
                         const ReadLimits& limits, const ReadSink& sink) {
+  look_at_peers(reads, misses, sink);
+  if (misses.empty()) return;
   std::vector<ObjectRead> wanted;
   for (const Miss& miss : misses) {
     wanted.push_back(reads[miss.index]);
@@ -112,8 +137,10 @@ void CachedStore::fetch(std::span<const ObjectRead> reads, std::vector<Miss>& mi
       if (found.state == ObjectFound::State::kRead && !found.etag.empty())
         found.keep = [this, key = entry_key(read), etag = std::string(found.etag),
                       size = found.object_size](std::span<const std::byte> bytes) {
-          cache_->put(key, etag, size, bytes);
+          if (cache_->put(key, etag, size, bytes) && peers_) peers_->copy(NodeCache::name_of(key));
         };
+      if (found.state == ObjectFound::State::kMissing && read.etag.empty())
+        cache_->put_absence(entry_key(read));
       sink(miss.index, found);
     }
     miss.claim.reset();
@@ -158,14 +185,7 @@ std::filesystem::path default_cache_folder(const Environment& environment) {
 }
 
 uint64_t affordable_cache_bytes(const std::filesystem::path& folder, uint64_t wanted) {
-  uint64_t own = 0;
-  std::error_code error;
-  for (std::filesystem::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code gone;
-    const uint64_t size = it->is_regular_file(gone) ? it->file_size(gone) : 0;
-    own += gone ? 0 : size;
-  }
+  const uint64_t own = std::min(wanted, NodeCache::booked_bytes(folder));
   return std::min(wanted, (runtime::free_bytes(folder) + own) / 2);
 }
 

@@ -5,29 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "craton/store/cache/cache_peers.h"
+#include "craton/store/cache/cache_policy.h"
 #include "craton/store/cache/node_cache.h"
 #include "craton/store/environment.h"
 #include "craton/store/wrapped_store.h"
 
 namespace craton::store {
 
-/// What is kept of the chunks of a volume.
-enum class CacheForm {
-  kStored,   ///< the bytes of the store: least space, decoded by each reader
-  kDecoded,  ///< elements: read without decoding
-  kLz4,      ///< elements, shuffled and packed by LZ4: between the two
-};
-
-/// A cache, and how it is to be used. Without a cache: none.
-struct CachePolicy {
-  std::shared_ptr<NodeCache> cache;
-  CacheForm form = CacheForm::kStored;
-};
-
 /// Reads another store through a cache. An entry stands for (store, key, range, form) and carries
 /// the ETag and size of the object that it came from. It is used without asking when some process
 /// of the node has compared it with its object since NodeCacheOptions::trusted_since; else the
-/// object is asked for unless it still has this ETag, and so a changed object is read anew. Objects
+/// object is asked for unless it still has this ETag, and so a changed object is read anew. That an
+/// object is missing is kept in the same way, until somebody trusts no answer so old. Objects
 /// without an ETag are not kept. What several processes want at once is fetched by one of them.
 ///
 /// Writing, listing and `head` go to the store. Thread-safe.
@@ -51,10 +41,13 @@ class CachedStore final : public WrappedStore {
   /// there is one that has to be compared first.
   bool serve(size_t index, const ObjectRead& read, const ReadSink& sink,
              std::shared_ptr<NodeCache::Entry>& stale);
+  void look_at_peers(std::span<const ObjectRead> reads, std::vector<Miss>& misses,
+                     const ReadSink& sink);
   void fetch(std::span<const ObjectRead> reads, std::vector<Miss>& misses, const ReadLimits& limits,
              const ReadSink& sink);
 
   std::shared_ptr<NodeCache> cache_;
+  std::shared_ptr<CachePeers> peers_;
   CacheForm form_;
   std::string identity_;
 };
@@ -64,10 +57,7 @@ class CachedStore final : public WrappedStore {
 std::filesystem::path default_cache_folder(const Environment& environment);
 
 /// The most bytes of `wanted` that a cache in `folder` should take: at most half of what is free
-/// there and already its own.
+/// there and already its own. Looks at no entry.
 uint64_t affordable_cache_bytes(const std::filesystem::path& folder, uint64_t wanted);
-
-/// `open_store`, through the policy's cache where it has one.
-std::shared_ptr<ObjectStore> open_store(std::string_view uri, const CachePolicy& policy);
 
 }  // namespace craton::store

@@ -185,12 +185,30 @@ TEST_F(CachedStoreTest, WhatManyWantAtOnceIsFetchedOnce) {
   EXPECT_EQ(base_->asked, 20u);
 }
 
-TEST_F(CachedStoreTest, WhatIsMissingIsAskedForAgain) {
+TEST_F(CachedStoreTest, WhatIsMissingIsSoForTheJobAndAskedForByALaterOne) {
   const auto store = open(start_);
   EXPECT_FALSE(store->get("late"));
+  EXPECT_FALSE(open(start_)->get("late"));
+  EXPECT_EQ(base_->asked, 1u);
   base_->put("late", bytes_of("there now"));
+  EXPECT_FALSE(store->get("late"));  // all workers of a job see the same
+  const auto later = open(system_clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(text_of(*later->get("late")), "there now");
   EXPECT_EQ(text_of(*store->get("late")), "there now");
-  EXPECT_EQ(base_->asked, 2u);
+  base_->remove("late");
+  EXPECT_FALSE(later->get("late"));
+  EXPECT_FALSE(store->get("late"));
+  EXPECT_EQ(base_->asked, 3u);
+}
+
+TEST_F(CachedStoreTest, AnAbsenceIsNoVersionOfAnObject) {
+  const auto store = open(start_);
+  EXPECT_FALSE(store->get("a"));
+  base_->put("a", bytes_of("x"));
+  const std::vector<ObjectRead> reads = {{.key = "a", .etag = base_->head("a")->etag}};
+  std::string seen;
+  store->read_many(reads, {}, [&](size_t, const ObjectFound& f) { seen = text_of(f.bytes); });
+  EXPECT_EQ(seen, "x");
 }
 
 TEST_F(CachedStoreTest, ObjectsWithoutAnEtagAreReadEachTime) {

@@ -56,6 +56,59 @@ uint64_t header_hash(std::span<const std::byte> header) {
   return XXH3_64bits(header.data() + kHashedFrom, header.size() - kHashedFrom);
 }
 
+/// An entry's file in its parts; views of the file.
+struct ParsedEntry {
+  Header header;
+  std::string_view key, etag;
+  std::span<const std::byte> bytes;
+};
+
+/// nullopt for what is not in order.
+std::optional<ParsedEntry> parse_entry(std::span<const std::byte> file) {
+  if (file.size() < sizeof(Header)) return std::nullopt;
+  ParsedEntry entry;
+  Header& header = entry.header;
+  std::memcpy(&header, file.data(), sizeof(header));
+  const uint64_t names = uint64_t{header.key_bytes} + header.etag_bytes;
+  if (header.magic != kMagic || header.header_bytes > file.size() ||
+      header.header_bytes < sizeof(Header) + names ||
+      header.payload_bytes != file.size() - header.header_bytes ||
+      header.header_hash != header_hash(file.first(header.header_bytes)))
+    return std::nullopt;
+  entry.bytes = file.subspan(header.header_bytes);
+  if (XXH3_64bits(entry.bytes.data(), entry.bytes.size()) != header.payload_hash)
+    return std::nullopt;
+  const auto* text = reinterpret_cast<const char*>(file.data()) + sizeof(Header);
+  entry.key = {text, header.key_bytes};
+  entry.etag = {text + header.key_bytes, header.etag_bytes};
+  return entry;
+}
+
+bool is_name(std::string_view name) {
+  return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == name.npos;
+}
+
+/// The folder's own name for itself: the first process makes it.
+std::string read_or_make_id(const fs::path& path) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    std::error_code error;
+    if (fs::exists(path, error)) {
+      const std::string id = runtime::read_text(path);
+      if (is_name(id)) return id;
+    }
+    std::array<uint64_t, 2> random{};
+    if (::getentropy(random.data(), sizeof(random)) != 0) fail_errno("no random numbers", errno);
+    const std::string id = fmt::format("{:016x}{:016x}", random[0], random[1]);
+    const std::string temporary = fmt::format("{}.{}", path.string(), ::getpid());
+    runtime::write_file_atomically(temporary, id);
+    // link, not rename: of two that do this at once one wins, and both read its id.
+    const int linked = ::link(temporary.c_str(), path.c_str());
+    if (linked != 0 && errno == EEXIST && attempt > 0) ::unlink(path.c_str());  // damaged
+    ::unlink(temporary.c_str());
+  }
+  fail(ErrorCode::kIo, "cannot write {}", path.string());
+}
+
 /// What a file of this size takes.
 uint64_t disk_bytes(uint64_t size) { return (size + 4095) / 4096 * 4096; }
 
@@ -153,6 +206,7 @@ NodeCache::NodeCache(NodeCacheOptions options) : options_(std::move(options)) {
     if (!fd.valid()) fail_errno(fmt::format("cannot open {}", path.string()), errno);
     return fd;
   };
+  id_ = read_or_make_id(options_.folder / "id");
   lock_file_ = open_file("lock");
   usage_file_ = open_file("usage");
   if (::ftruncate(usage_file_.get(), sizeof(Usage)) != 0)
@@ -162,6 +216,13 @@ NodeCache::NodeCache(NodeCacheOptions options) : options_(std::move(options)) {
   if (map == MAP_FAILED)
     fail_errno(fmt::format("cannot map {}", (options_.folder / "usage").string()), errno);
   usage_ = static_cast<Usage*>(map);
+}
+
+uint64_t NodeCache::booked_bytes(const fs::path& folder) {
+  const FileDescriptor fd(::open((folder / "usage").c_str(), O_RDONLY | O_CLOEXEC));
+  uint64_t bytes = 0;
+  const bool read = fd.valid() && ::pread(fd.get(), &bytes, sizeof(bytes), 0) == sizeof(bytes);
+  return read ? bytes : 0;
 }
 
 NodeCache::~NodeCache() { ::munmap(usage_, sizeof(Usage)); }
@@ -176,9 +237,12 @@ bool NodeCache::lock_place(uint64_t place, bool take) const {
   return ::fcntl(lock_file_.get(), F_OFD_SETLK, &lock) == 0;
 }
 
-fs::path NodeCache::path_of(std::string_view key) const {
+std::string NodeCache::name_of(std::string_view key) {
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-  const std::string name = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+fs::path NodeCache::path_of(std::string_view name) const {
   return options_.folder / "v1" / name.substr(0, 2) / name.substr(2);
 }
 
@@ -187,8 +251,9 @@ void NodeCache::warn_once(const std::string& what) {
     log_warning("{}; the cache {} is not filled further", what, options_.folder.string());
 }
 
-std::shared_ptr<NodeCache::Entry> NodeCache::read_entry(const fs::path& path,
+std::shared_ptr<NodeCache::Entry> NodeCache::read_entry(std::string_view name,
                                                         std::string_view key) {
+  const fs::path path = path_of(name);
   FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat info;
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0) return nullptr;
@@ -205,30 +270,24 @@ std::shared_ptr<NodeCache::Entry> NodeCache::read_entry(const fs::path& path,
   std::shared_ptr<Entry> entry(new Entry());
   entry->map_ = static_cast<std::byte*>(map);
   entry->map_bytes_ = size;
-  const std::span<const std::byte> file(entry->map_, size);
-  Header header;
-  std::memcpy(&header, file.data(), sizeof(header));
-  const uint64_t names = uint64_t{header.key_bytes} + header.etag_bytes;
-  if (header.magic != kMagic || header.header_bytes > size ||
-      header.header_bytes < sizeof(Header) + names ||
-      header.payload_bytes != size - header.header_bytes ||
-      header.header_hash != header_hash(file.first(header.header_bytes)))
-    return damaged();
-  entry->bytes_ = file.subspan(header.header_bytes);
-  if (XXH3_64bits(entry->bytes_.data(), entry->bytes_.size()) != header.payload_hash)
-    return damaged();
-  const auto* text = reinterpret_cast<const char*>(entry->map_) + sizeof(Header);
-  if (std::string_view(text, header.key_bytes) != key) return nullptr;
-  entry->etag_.assign(text + header.key_bytes, header.etag_bytes);
-  entry->object_size_ = header.object_size;
-  entry->confirmed_ = header.confirmed_ms >= to_ms(options_.trusted_since) &&
-                      header.confirmed_ms <= now_ms() + kMostClockStepMs;
+  const auto parsed = parse_entry(entry->image());
+  if (!parsed) return damaged();
+  if (!key.empty() && parsed->key != key) return nullptr;
+  entry->bytes_ = parsed->bytes;
+  entry->etag_ = parsed->etag;
+  entry->object_size_ = parsed->header.object_size;
+  entry->confirmed_ = parsed->header.confirmed_ms >= to_ms(options_.trusted_since) &&
+                      parsed->header.confirmed_ms <= now_ms() + kMostClockStepMs;
   entry->fd_ = std::move(fd);
   return entry;
 }
 
+std::shared_ptr<NodeCache::Entry> NodeCache::find_name(std::string_view name) {
+  return is_name(name) ? read_entry(name, "") : nullptr;
+}
+
 std::shared_ptr<NodeCache::Entry> NodeCache::find(std::string_view key) {
-  auto entry = read_entry(path_of(key), key);
+  auto entry = read_entry(name_of(key), key);
   if (!entry) {
     ++misses_;
     return nullptr;
@@ -277,9 +336,25 @@ bool NodeCache::make_room(uint64_t bytes) {
 
 bool NodeCache::put(std::string_view key, std::string_view etag, uint64_t object_size,
                     std::span<const std::byte> bytes) {
+  return write_entry(key, etag, object_size, bytes, now_ms());
+}
+
+bool NodeCache::put_absence(std::string_view key) {
+  return write_entry(key, "", Entry::kAbsent, {}, now_ms());
+}
+
+bool NodeCache::put_image(std::string_view name, std::span<const std::byte> image) {
+  const auto parsed = parse_entry(image);
+  if (!parsed || parsed->key.empty() || name_of(parsed->key) != name) return false;
+  return write_entry(parsed->key, parsed->etag, parsed->header.object_size, parsed->bytes,
+                     parsed->header.confirmed_ms);
+}
+
+bool NodeCache::write_entry(std::string_view key, std::string_view etag, uint64_t object_size,
+                            std::span<const std::byte> bytes, int64_t confirmed_ms) {
   Header header{};
   header.magic = kMagic;
-  header.confirmed_ms = now_ms();
+  header.confirmed_ms = confirmed_ms;
   header.key_bytes = static_cast<uint32_t>(key.size());
   header.etag_bytes = static_cast<uint32_t>(etag.size());
   header.header_bytes = (sizeof(Header) + key.size() + etag.size() + 63) / 64 * 64;
@@ -295,7 +370,7 @@ bool NodeCache::put(std::string_view key, std::string_view etag, uint64_t object
 
   const uint64_t size = head.size() + bytes.size(), booked = disk_bytes(size);
   if (booked > options_.bytes / 8) return false;
-  const fs::path path = path_of(key);
+  const fs::path path = path_of(name_of(key));
   const std::string temporary =
       fmt::format("{}{}{}-{}", path.string(), kTemporaryMark, ::getpid(), temporary_.fetch_add(1));
   FileDescriptor fd;

@@ -52,11 +52,16 @@ class NodeCache {
     /// The version of the object that this was made from.
     const std::string& etag() const { return etag_; }
     uint64_t object_size() const { return object_size_; }
+    /// Stands for the fact that there is no such object.
+    bool is_absence() const { return object_size_ == kAbsent; }
     /// Compared with its object lately enough (NodeCacheOptions::trusted_since).
     bool is_confirmed() const { return confirmed_; }
+    /// All of it as it lies in its file, with key, ETag and checksums: what another node may keep.
+    std::span<const std::byte> image() const { return {map_, map_bytes_}; }
 
    private:
     friend class NodeCache;
+    static constexpr uint64_t kAbsent = ~0ull;
     Entry() = default;
     runtime::FileDescriptor fd_;
     std::byte* map_ = nullptr;
@@ -71,7 +76,15 @@ class NodeCache {
   static std::shared_ptr<NodeCache> open(const NodeCacheOptions& options);
   ~NodeCache();
 
+  /// Of the cache in this folder, as its processes have booked them; 0 where there is none.
+  static uint64_t booked_bytes(const std::filesystem::path& folder);
+
+  /// What an entry of this key is called on every node: 32 hexadecimal digits.
+  static std::string name_of(std::string_view key);
+
   const std::filesystem::path& folder() const { return options_.folder; }
+  /// Of this folder; another one has another.
+  const std::string& id() const { return id_; }
   uint64_t limit() const { return options_.bytes; }
 
   /// nullptr when there is none, or none that is in order.
@@ -80,6 +93,13 @@ class NodeCache {
   /// a full disk, no lock within a second.
   bool put(std::string_view key, std::string_view etag, uint64_t object_size,
            std::span<const std::byte> bytes);
+  /// Keeps that there was no such object now.
+  bool put_absence(std::string_view key);
+  /// As `find` for whoever knows the name alone; nothing is counted.
+  std::shared_ptr<Entry> find_name(std::string_view name);
+  /// Keeps another node's entry with its note of when it was compared. False when it is not in
+  /// order, is not of this name, or could not be kept.
+  bool put_image(std::string_view name, std::span<const std::byte> image);
   /// Notes that the object still is what the entry was made from.
   void confirm(Entry& entry);
 
@@ -117,12 +137,16 @@ class NodeCache {
   struct Usage;  // shared by all processes
   class UsageLock;
   bool lock_place(uint64_t place, bool take) const;
-  std::filesystem::path path_of(std::string_view key) const;
-  std::shared_ptr<Entry> read_entry(const std::filesystem::path& path, std::string_view key);
+  std::filesystem::path path_of(std::string_view name) const;
+  /// The entry called `name`; of this key, where one is given.
+  std::shared_ptr<Entry> read_entry(std::string_view name, std::string_view key);
+  bool write_entry(std::string_view key, std::string_view etag, uint64_t object_size,
+                   std::span<const std::byte> bytes, int64_t confirmed_ms);
   bool make_room(uint64_t bytes);
   void warn_once(const std::string& what);
 
   NodeCacheOptions options_;
+  std::string id_;
   runtime::FileDescriptor lock_file_, usage_file_;
   Usage* usage_ = nullptr;
   std::mutex usage_mutex_, claims_mutex_;

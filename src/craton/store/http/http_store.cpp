@@ -4,8 +4,8 @@
 
 namespace craton::store::http {
 
-HttpStore::HttpStore(Url root, const Limits& limits)
-    : RemoteStore(std::make_shared<PlainService>(root), limits), root_(std::move(root)) {}
+HttpStore::HttpStore(Url root, const Limits& limits, bool no_proxy)
+    : RemoteStore(std::make_shared<PlainService>(root, no_proxy), limits), root_(std::move(root)) {}
 
 std::string HttpStore::uri() const {
   std::string path = root_.path;

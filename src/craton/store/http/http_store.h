@@ -9,7 +9,7 @@ namespace craton::store::http {
 /// programs can rely on: `list` is kUnsupported, and so is everything that writes.
 class HttpStore final : public RemoteStore {
  public:
-  HttpStore(Url root, const Limits& limits);
+  HttpStore(Url root, const Limits& limits, bool no_proxy = false);
 
   std::string uri() const override;
   std::vector<ObjectInfo> list(std::string_view prefix) override;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "craton/runtime/memory.h"
+#include "craton/store/cache/cached_store.h"
 #include "craton/volume/sampling/loader.h"
 #include "craton/volume/stream/metered_store.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "craton/store/cache/cached_store.h"
+#include "craton/store/cache/cache_policy.h"
 #include "craton/volume/stream/stream_figures.h"
 
 namespace craton::volume {
