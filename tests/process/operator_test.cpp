@@ -116,6 +116,11 @@ TEST_F(Operator, RefusesWhatCannotBe) {
   expect_refused(job_->train("asked", 2, {kSteps}), "a job runs there");
   EXPECT_EQ(job->digest(), quiet_);
   expect_refused(job->verb("scale", {"--workers", "2"}), "asked does not run: finished");
+  const auto top = job->verb("top", {"--once"});
+  EXPECT_EQ(top.exit_code, 0) << top.errors;
+  for (const char* words : {"data wait", "asked", "40 of 40", "finished"})
+    EXPECT_NE(top.output.find(words), std::string::npos) << top.output;
+  EXPECT_NE(job_->program().run({"top", "--once"}).output.find("no job runs"), std::string::npos);
   const auto jobs = job_->program().run({"jobs"});
   EXPECT_NE(jobs.output.find("asked"), std::string::npos) << jobs.output;
 }

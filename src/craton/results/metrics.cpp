@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -151,6 +152,27 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
   each_line(runtime::read_text(path), [&](std::string_view line) {
     if (auto metrics = parse_line(line)) out.push_back(std::move(*metrics));
   });
+  return out;
+}
+
+std::vector<StepMetrics> read_newest_metrics(const std::filesystem::path& path, size_t count) {
+  constexpr uint64_t kMostLineBytes = 2048;
+  std::vector<StepMetrics> out;
+  std::error_code none;
+  const uint64_t size = std::filesystem::file_size(path, none);
+  if (none) return out;
+  const uint64_t length = std::min(size, kMostLineBytes * (count + 1));
+  std::string text(length, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(size - length));
+  file.read(text.data(), static_cast<std::streamsize>(length));
+  text.resize(static_cast<size_t>(file.gcount()));
+  // A line whose start is missing is no line.
+  if (length < size) text.erase(0, std::min(text.find('\n'), text.size() - 1) + 1);
+  each_line(text, [&](std::string_view line) {
+    if (auto metrics = parse_line(line)) out.push_back(std::move(*metrics));
+  });
+  if (out.size() > count) out.erase(out.begin(), out.end() - static_cast<ptrdiff_t>(count));
   return out;
 }
 

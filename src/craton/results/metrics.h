@@ -67,5 +67,7 @@ class MetricsFile {
 /// The steps of a metrics file in their order; lines that cannot be read are left out. Empty when
 /// there is no file.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
+/// The newest `count` of them at most, from the end of the file alone.
+std::vector<StepMetrics> read_newest_metrics(const std::filesystem::path& path, size_t count);
 
 }  // namespace craton::results

@@ -101,6 +101,7 @@ TEST(Metrics, FilesReadBackAndGoOn) {
   { MetricsFile file(path, 0); }
   EXPECT_TRUE(read_metrics(path).empty());
   EXPECT_TRUE(read_metrics(folder.path() / "none").empty());
+  EXPECT_TRUE(read_newest_metrics(folder.path() / "none", 3).empty());
 }
 
 TEST(Metrics, JsonNamesAreStable) {
@@ -184,6 +185,23 @@ TEST(Progress, TerminalsGetABarBelowLinesThatStay) {
   EXPECT_THAT(out, HasSubstr("step 3/3"));
   EXPECT_THAT(out, Not(HasSubstr("step 1/3")));
   EXPECT_EQ(out.back(), '\n');
+}
+
+TEST(Metrics, TheNewestStepsComeFromTheEndOfALongFile) {
+  const runtime::TemporaryDirectory folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  {
+    MetricsFile file(path, 0);
+    for (int64_t step = 1; step <= 200; ++step) {
+      StepMetrics metrics;
+      metrics.step = step;
+      file.append(metrics);
+    }
+  }
+  const auto newest = read_newest_metrics(path, 5);
+  ASSERT_EQ(newest.size(), 5u);
+  for (size_t k = 0; k < 5; ++k) EXPECT_EQ(newest[k].step, 196 + static_cast<int64_t>(k));
+  EXPECT_EQ(read_newest_metrics(path, 500).size(), 200u);
 }
 
 }  // namespace

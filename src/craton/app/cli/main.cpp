@@ -23,9 +23,11 @@ int main(int argc, char** argv) {
   craton::app::add_predict(app);
   craton::app::add_store(app);
   craton::app::add_bench(app);
+  craton::app::add_cache(app);
   craton::app::add_resume(app);
   craton::app::add_jobs(app);
   craton::app::add_status(app);
+  craton::app::add_top(app);
   craton::app::add_events(app);
   craton::app::add_scale(app);
   craton::app::add_drain(app);
