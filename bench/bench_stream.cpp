@@ -1,8 +1,8 @@
 // Reading from object storage, from nginx on loopback: raw objects against eight parallel curl
-// processes and "aws s3 cp" where it is installed; decoded chunks against blosc alone; windows in
-// training order against python3-zarr, with the bytes and the memory that they cost. Rounds
-// alternate. Processor time is shown beside the raw rate: on a machine that is busy elsewhere it is
-// the steadier figure.
+// processes, "aws s3 cp" and rclone where they are installed; decoded chunks against blosc alone;
+// windows in training order against python3-zarr, with the bytes and the memory that they cost.
+// Rounds alternate. Processor time is shown beside the raw rate: on a machine that is busy
+// elsewhere it is the steadier figure.
 
 #include <sys/resource.h>
 
@@ -89,20 +89,12 @@ struct Peer {
   std::vector<double> rates, processor;
 };
 
-/// Objects of 64 MiB: ours against curl, and "aws s3 cp" where it is installed.
-void add_raw_rows(bench::Table& table, const bench::Nginx& nginx, int rounds, int repeats) {
-  make_objects(nginx);
-  const auto store = store::open_store(nginx.origin() + "/bucket");
-  std::vector<store::Bytes> buffers(kParallel);
-  const auto ours = [&] {
-    on_threads([&](size_t i) {
-      for (int r = 0; r < repeats; ++r)
-        if (store->get_into(key(i), buffers[i])->size() != kObject) std::abort();
-    });
-  };
+/// What is installed of those that read the same objects, `repeats` times each, eight at a time.
+std::vector<Peer> raw_peers(const bench::Nginx& nginx, int repeats,
+                            const std::filesystem::path& files) {
   std::vector<Peer> peers;
   peers.push_back({"curl x8",
-                   [&] {
+                   [&nginx, repeats] {
                      on_threads([&](size_t i) {
                        std::vector<std::string> command = {"curl", "-sf"};
                        for (int r = 0; r < repeats; ++r) {
@@ -117,7 +109,7 @@ void add_raw_rows(bench::Table& table, const bench::Nginx& nginx, int rounds, in
                    {}});
   if (runtime::run_program({"sh", "-c", "aws --version"}).exit_code == 0)
     peers.push_back({"aws s3 cp",
-                     [&] {
+                     [&nginx, repeats] {
                        on_threads([&](size_t i) {
                          for (int r = 0; r < repeats; ++r)
                            expect_success(
@@ -130,6 +122,41 @@ void add_raw_rows(bench::Table& table, const bench::Nginx& nginx, int rounds, in
                      1.5,
                      {},
                      {}});
+
+  // Into files: elsewhere it writes only after asking for a listing.
+  if (runtime::run_program({"sh", "-c", "rclone version"}).exit_code == 0)
+    peers.push_back(
+        {"rclone copyto x8",
+         [&nginx, repeats, files] {
+           on_threads([&](size_t i) {
+             for (int r = 0; r < repeats; ++r)
+               expect_success(
+                   runtime::run_program({"env", "-u", "AWS_CA_BUNDLE", "rclone", "copyto", "-I",
+                                         ":s3,provider=Other,env_auth=false,endpoint='" +
+                                             nginx.origin() + "':bucket/" + key(i),
+                                         (files / key(i)).string()}),
+                   "rclone");
+           });
+         },
+         1.5,
+         {},
+         {}});
+  return peers;
+}
+
+/// Objects of 64 MiB: ours against curl, and "aws s3 cp" and rclone where they are installed.
+void add_raw_rows(bench::Table& table, const bench::Nginx& nginx, int rounds, int repeats) {
+  make_objects(nginx);
+  const auto store = store::open_store(nginx.origin() + "/bucket");
+  std::vector<store::Bytes> buffers(kParallel);
+  const auto ours = [&] {
+    on_threads([&](size_t i) {
+      for (int r = 0; r < repeats; ++r)
+        if (store->get_into(key(i), buffers[i])->size() != kObject) std::abort();
+    });
+  };
+  const runtime::TemporaryDirectory files;
+  std::vector<Peer> peers = raw_peers(nginx, repeats, files.path());
 
   const double gigabytes = 1e-9 * static_cast<double>(kObject * kParallel) * repeats;
   std::vector<double> rates, processor;
