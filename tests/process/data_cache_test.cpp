@@ -1,8 +1,12 @@
 // Training through the node's cache: the same bits in each form, with workers killed while they
 // write into it, and with whatever is found in its folder.
 
+#include <signal.h>
+
 #include <filesystem>
 
+#include "craton/base/error.h"
+#include "craton/runtime/socket.h"
 #include "tests/tiny_job.h"
 
 namespace craton::tests {
@@ -67,6 +71,42 @@ TEST_F(DataCache, DamagedEntriesAreReadAnew) {
     runtime::write_file_atomically(path, bytes);
   }
   EXPECT_EQ(job_->digest("after", 2, keys), quiet_);
+}
+
+/// `craton cache serve` of a folder beside the job.
+class CacheServe {
+ public:
+  CacheServe(const CratonProgram& program, const std::string& folder) {
+    { runtime::FileDescriptor taken = runtime::listen_tcp("127.0.0.1", port_); }
+    program_ = program.start(
+        {"cache", "serve", "--folder", folder, "--listen", "127.0.0.1:" + std::to_string(port_)});
+    while (runtime::run_program({"curl", "-sf", "-o", "/dev/null", url() + "/v1/id"}).exit_code !=
+           0)
+      if (program_->wait(std::chrono::milliseconds(50))) fail(ErrorCode::kIo, "no cache server");
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  void kill() {
+    program_->signal(SIGKILL);
+    program_->wait(std::chrono::minutes(1));
+  }
+
+ private:
+  uint16_t port_ = 0;
+  std::unique_ptr<runtime::RunningProgram> program_;
+};
+
+TEST_F(DataCache, WhatANodeHasFetchedOthersTrainFromAlsoWhenItIsGone) {
+  CacheServe one(job_->program(), "node-one"), two(job_->program(), "node-two");
+  const auto keys = [&](const std::string& cache) {
+    return std::vector<std::string>{"data.cache.path=" + cache, "data.cache.mode=persistent",
+                                    fmt::format("data.cache.peers=[{}, {}]", one.url(), two.url())};
+  };
+  EXPECT_EQ(job_->digest("one", 2, keys("node-one")), quiet_);
+  EXPECT_GT(entries("node-two").size(), 0u);
+  one.kill();
+  EXPECT_EQ(job_->digest("three", 2, keys("node-three")), quiet_);
+  two.kill();
+  EXPECT_EQ(job_->digest("four", 2, keys("node-four")), quiet_);
 }
 
 TEST_F(DataCache, AFolderThatCannotBeUsedCostsAWarning) {
