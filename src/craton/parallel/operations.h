@@ -21,6 +21,7 @@ enum class Phase : uint8_t {
   kState,
   kDigest,
   kValidation,
+  kContext,
 };
 
 /// Unique within a generation: step (32 bits), phase (4), round (12), bucket (16).

@@ -4,6 +4,7 @@
 
 #include "craton/base/error.h"
 #include "craton/tensor/attention_block.h"
+#include "craton/tensor/head_exchange.h"
 
 namespace craton::tensor {
 namespace {
@@ -130,6 +131,35 @@ struct Attention : torch::autograd::Function<Attention> {
   }
 };
 
+/// Over all workers of a context; the scope outlives the graph.
+struct ContextAttention : torch::autograd::Function<ContextAttention> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const c10::optional<Tensor>& sinks_given,
+                        const c10::optional<Tensor>& key_mask_given, double scale, bool causal,
+                        int64_t window, int64_t scope) {
+    SharedAttention shared = shared_forward(
+        *reinterpret_cast<const ContextScope*>(scope), q, k, v, sinks_given.value_or(Tensor()),
+        key_mask_given.value_or(Tensor()), {scale, causal, window});
+    ctx->save_for_backward(shared.saved);
+    save_options(ctx, {scale, causal, window});
+    ctx->saved_data["scope"] = scope;
+    ctx->saved_data["heads"] = q.size(2);
+    ctx->saved_data["kv_heads"] = k.size(2);
+    ctx->saved_data["counts"] = shared.counts;
+    return shared.out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const Options o = saved_options(ctx);
+    const auto* scope = reinterpret_cast<const ContextScope*>(ctx->saved_data["scope"].toInt());
+    auto g =
+        shared_backward(*scope, grads[0], ctx->saved_data["heads"].toInt(),
+                        ctx->saved_data["kv_heads"].toInt(), ctx->get_saved_variables(),
+                        ctx->saved_data["counts"].toIntVector(), {o.scale, o.causal, o.window});
+    return {g.dq, g.dk, g.dv, g.d_sinks, {}, {}, {}, {}, {}};
+  }
+};
+
 struct Parts {
   Tensor q, k, v;
 };
@@ -218,6 +248,12 @@ double scale_of(const AttentionOptions& o, int64_t head_dim) {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
   check_inputs(q, k, v, o);
+  if (const ContextScope* scope = ContextScope::current()) {
+    return ContextAttention::apply(unit_last_stride(q), unit_last_stride(k), unit_last_stride(v),
+                                   contiguous(o.sinks), contiguous(o.key_mask),
+                                   scale_of(o, q.size(3)), o.causal, o.window,
+                                   reinterpret_cast<int64_t>(scope));
+  }
   return Attention::apply(unit_last_stride(q), unit_last_stride(k), unit_last_stride(v),
                           contiguous(o.sinks), contiguous(o.key_mask), scale_of(o, q.size(3)),
                           o.causal, o.window);
@@ -232,6 +268,10 @@ Tensor attention_packed(const Tensor& qkv, const AttentionOptions& o, int64_t kv
          c10::str(qkv.sizes()), kv_heads);
   }
   if (kv_heads == 0) kv_heads = qkv.size(2) / 3;
+  if (ContextScope::current() != nullptr) {
+    const Parts p = parts_of(qkv, kv_heads);
+    return attention(p.q, p.k, p.v, o);
+  }
   const Tensor packed = unit_last_stride(qkv);
   const Parts p = parts_of(packed.detach(), kv_heads);
   check_inputs(p.q, p.k, p.v, o);

@@ -23,7 +23,8 @@ struct AttentionOptions {
 /// views of a packed QKV projection need no copy. Returns [batch, tokens, heads, head_dim],
 /// contiguous. Blockwise with online softmax (Dao et al., FlashAttention-2, 2023): never forms
 /// tokens x key_tokens. A row with no visible key gives 0. float and double on the CPU. Bits depend
-/// on shapes and values only (one thread), not on where a batch row sits.
+/// on shapes and values only (one thread), not on where a batch row sits. Inside a ContextScope the
+/// tokens are those of all its workers (ring attention).
 torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const AttentionOptions& options = {});
 
