@@ -26,6 +26,9 @@ class ParameterSource {
 struct BlockPolicy {
   ParameterSource* source = nullptr;  ///< null: all parameters are there anyway
   bool keep_until_backward = false;   ///< what forward has acquired stays for backward
+  /// Of a block, only its inputs are kept for backward, which runs it again (Chen et al., "Training
+  /// deep nets with sublinear memory cost", 2016). Bits stay as they are.
+  bool recompute = false;
 };
 
 /// While it lives, this thread computes (forward and backward) under `policy`. Begins and ends its
@@ -49,9 +52,11 @@ using Tensors = std::vector<torch::Tensor>;
 /// computes.
 ///
 /// `inputs`: every tensor from outside that needs a gradient; entries may be undefined, and so may
-/// those of the result. The body must not use parameters of other blocks, and is called once.
-/// Gradients are passed through unchanged. They are added up as if the block were one operation,
-/// with every policy alike, so that bits do not depend on it.
+/// those of the result. The body must not use parameters other than the block's (`recompute` finds
+/// out: kInvalidArgument in backward). It is called once, or, with `recompute`, again in backward:
+/// so it holds what it needs by value, and gives the same result each time. Gradients are passed
+/// through unchanged. They are added up as if the block were one operation, with every policy
+/// alike, so that bits do not depend on it.
 Tensors run_block(const torch::nn::Module& block, const Tensors& inputs,
                   const std::function<Tensors(const Tensors&)>& body);
 

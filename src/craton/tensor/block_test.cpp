@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "craton/tensor/lent_storage.h"
 
 namespace craton::tensor {
@@ -172,6 +174,68 @@ TEST(Block, GradientsAreAddedUpAlikeUnderEveryPolicy) {
     return x.grad().clone();
   };
   EXPECT_TRUE(torch::equal(run(false), run(true)));
+}
+
+TEST(Block, WhatIsComputedAgainInBackwardHasTheSameBits) {
+  Net plain, again;
+  plain.loss().backward();
+  const auto want = gradients(plain);
+  {
+    const BlockScope scope({nullptr, false, true});
+    again.loss().backward();
+  }
+  auto got = gradients(again);
+  for (size_t k = 0; k < want.size(); ++k) EXPECT_TRUE(torch::equal(want[k], got[k])) << k;
+  for (const bool keep : {false, true}) {
+    Net other;
+    Lender lender(other);
+    {
+      const BlockScope scope({&lender, keep, true});
+      other.loss().backward();
+    }
+    got = gradients(other);
+    for (size_t k = 0; k < want.size(); ++k) EXPECT_TRUE(torch::equal(want[k], got[k])) << k;
+    EXPECT_THAT(lender.users, testing::Each(0));
+    if (keep) continue;
+    EXPECT_THAT(lender.story, testing::ElementsAre(
+                                  "begin", "acquire 0", "release 0", "acquire 1", "release 1",
+                                  "acquire 2", "release 2", "acquire 1", "release 1",  // backward:
+                                  "acquire 1", "release 1", "acquire 2", "release 2", "acquire 1",
+                                  "release 1", "acquire 0", "release 0", "end"));
+  }
+}
+
+// A body is run once forward and once more in backward, and forward keeps nothing of it.
+TEST(Block, OnlyInputsAreKeptWhenItIsComputedAgain) {
+  Net net;
+  int runs = 0;
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> inner;
+  const BlockScope scope({nullptr, false, true});
+  const torch::Tensor x = torch::randn({4, 5}).requires_grad_();
+  const torch::Tensor out = run_block(*net.layers[0], {x}, [&](const Tensors& in) {
+    const torch::Tensor middle = torch::matmul(in[0], net.layers[0]->weight);
+    if (runs++ == 0) inner.emplace(middle.getIntrusivePtr());
+    return Tensors{middle.sin(), {}};
+  })[0];
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(inner->expired());
+  out.sum().backward();
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(Block, AParameterThatIsNotItsOwnIsFoundOut) {
+  Net net;
+  const BlockScope scope({nullptr, false, true});
+  const torch::Tensor out = run_block(*net.layers[0], {net.x}, [&](const Tensors& in) {
+    return Tensors{
+        torch::matmul(torch::matmul(in[0], net.layers[0]->weight), net.layers[1]->weight)};
+  })[0];
+  try {
+    out.sum().backward();
+    FAIL();
+  } catch (const std::exception& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("a parameter that is not its own"));
+  }
 }
 
 }  // namespace
