@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "craton/model/model.h"
 #include "craton/model/patches.h"
+#include "craton/model/positions.h"
 #include "craton/model/sfm_settings.h"
 #include "craton/model/vit_block.h"
 
@@ -37,6 +40,8 @@ class Sfm : public Model {
   torch::Tensor loss(const Batch& batch) override;
   int64_t tokens_per_sample() const override { return grid().tokens(); }
   double forward_flops_per_sample() const override;
+  int64_t context_grain() const override;
+  std::vector<AttentionHeads> shared_attention() const override;
 
   /// Hides patches and predicts them; no gradients. Without `mask`, the one that training would
   /// use; with it (bool [batch, tokens]), exactly those patches. A window whose patches are all
@@ -58,8 +63,8 @@ class Sfm : public Model {
   struct Geometry {
     PatchGrid grid;
     int64_t masked;
-    torch::Tensor positions, decoder_positions;  // float [tokens, dim], or undefined with rotary
-    torch::Tensor angles, decoder_angles;        // double [tokens, head_dim/2], or undefined
+    TokenTable positions, decoder_positions;  // undefined with rotary
+    TokenTable angles, decoder_angles;        // undefined without
   };
   struct Predicted {
     torch::Tensor patches;    // [batch, masked, patch samples], normalised
@@ -67,19 +72,34 @@ class Sfm : public Model {
   };
 
   Geometry make_geometry(const std::vector<int64_t>& window) const;
+  const Geometry& geometry_of(std::vector<int64_t> window, int64_t window_rows) const;
   const Geometry& geometry_of(const torch::Tensor& windows) const;
+  struct Slab;
+  Slab slab_of(const Batch& batch, const Geometry& g) const;
   torch::Tensor in_model_type(const torch::Tensor& windows) const;
   torch::Tensor encode(const torch::Tensor& rows, const torch::Tensor& ids, const Geometry& g);
   Predicted predict(const torch::Tensor& encoded, const torch::Tensor& order, const Geometry& g);
-  Rotation rotation(const torch::Tensor& angles, const torch::Tensor& ids) const;
+  /// Hidden tokens [batch, masked, decoder dim], normed. `ids` [batch, tokens]: the visible ones,
+  /// then the masked ones; `order`: the same, counted in `grid`, which is all of the window's or a
+  /// worker's part of it.
+  torch::Tensor decode(const torch::Tensor& encoded, const torch::Tensor& ids,
+                       const torch::Tensor& order, const PatchGrid& grid, const Geometry& g);
+  Stream decode_across(const torch::Tensor& visible_rows, const torch::Tensor& ids,
+                       const Geometry& g);
+  Stream decode_within(Stream x, const torch::Tensor& ids, const torch::Tensor& order,
+                       const PatchGrid& grid, const Geometry& g);
+  const TokenGroups& groups_of(const PatchGrid& grid, bool displaced);
+  Rotation rotation(const TokenTable& angles, const torch::Tensor& ids) const;
   torch::Tensor predict_rows(const torch::Tensor& windows, const torch::Tensor& order,
                              int64_t visible, Amplitude amplitude, const Geometry& g);
+  torch::Tensor loss_of_part(const Batch& batch);
   torch::Tensor amplitude_loss(const torch::Tensor& predicted, const PatchTargets& targets) const;
 
   SfmSettings settings_;
   BlockShape encoder_shape_, decoder_shape_;
   mutable std::map<std::vector<int64_t>, Geometry> geometries_;  // made when first seen
   const Geometry* usual_ = nullptr;                              // that of the settings' window
+  std::map<std::pair<std::array<int64_t, 3>, bool>, TokenGroups> groups_;
   torch::Tensor embed_weight_, embed_bias_, encoder_norm_weight_, encoder_norm_bias_;
   torch::Tensor decoder_embed_weight_, mask_token_, decoder_norm_weight_, decoder_norm_bias_;
   torch::Tensor head_weight_, head_bias_, amplitude_weight_, amplitude_bias_;

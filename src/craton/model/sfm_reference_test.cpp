@@ -35,8 +35,10 @@ torch::Tensor turn(const torch::Tensor& x, const torch::Tensor& angles) {
   return x * both.cos() + torch::cat({-halves[1], halves[0]}, -1) * both.sin();
 }
 
+// `seen` [tokens, tokens]: which keys a query sees; undefined: all.
 torch::Tensor block(const Parameters& p, const std::string& name, const torch::Tensor& x_in,
-                    int64_t heads, const SfmSettings& s, const torch::Tensor& angles) {
+                    int64_t heads, const SfmSettings& s, const torch::Tensor& angles,
+                    const torch::Tensor& seen = {}) {
   torch::Tensor x = x_in;
   const int64_t batch = x.size(0), tokens = x.size(1), dim = x.size(2);
   const torch::Tensor qkv = linear(p, name + "qkv", norm(p, name + "norm1", x, s.norm_eps))
@@ -52,11 +54,32 @@ torch::Tensor block(const Parameters& p, const std::string& name, const torch::T
     k = turn(k, angles);
   }
   const double scale = 1 / std::sqrt(static_cast<double>(dim / heads));
-  const torch::Tensor weights = (torch::matmul(q, k.transpose(-1, -2)) * scale).softmax(-1);
+  torch::Tensor logits = torch::matmul(q, k.transpose(-1, -2)) * scale;
+  if (seen.defined()) logits = logits.masked_fill(seen.logical_not(), -1e30);
+  const torch::Tensor weights = logits.softmax(-1);
   x = x + linear(p, name + "proj",
                  torch::matmul(weights, qkv[2]).transpose(1, 2).reshape({batch, tokens, dim}));
   const torch::Tensor h = linear(p, name + "fc1", norm(p, name + "norm2", x, s.norm_eps));
   return x + linear(p, name + "fc2", torch::nn::functional::gelu(h));
+}
+
+// Tokens in the same box of neighbours, by their coordinates.
+torch::Tensor same_box(const PatchGrid& grid, const SfmSettings& s, bool displaced) {
+  const auto n = grid.count();
+  const torch::Tensor ids = torch::arange(grid.tokens(), torch::kInt64);
+  torch::Tensor same = torch::ones({grid.tokens(), grid.tokens()}, torch::kBool);
+  int64_t stride = 1;
+  for (size_t back = 0; back < s.decoder_window.size(); ++back) {
+    const size_t axis = 2 - back;
+    const int64_t extent = s.decoder_window[s.decoder_window.size() - 1 - back];
+    const bool first = back + 1 == s.decoder_window.size();
+    const int64_t lead = displaced && !first && extent < n[axis] ? extent / 2 : 0;
+    const torch::Tensor place = torch::div(ids, stride, "floor") % n[axis];
+    const torch::Tensor box = torch::div(place + lead, extent, "floor");
+    same = same.logical_and(box.unsqueeze(0) == box.unsqueeze(1));
+    stride *= n[axis];
+  }
+  return same;
 }
 
 // All tokens keep their place here: masked ones are shut out of the encoder by a dense gather and
@@ -97,8 +120,15 @@ torch::Tensor reference_loss(Sfm& model, const Batch& batch) {
     if (!rotary) full = full + sin_cos_positions(grid, s.decoder_dim).to(type);
     angles = rotary ? rotary_angles(grid, s.decoder_dim / s.decoder_heads, s.rotary_base)
                     : torch::Tensor();
+    torch::Tensor is_visible = torch::zeros({tokens}, torch::kBool).index_fill_(0, visible, true);
     for (int64_t i = 0; i < s.decoder_depth; ++i) {
-      full = block(p, "decoder" + std::to_string(i) + ".", full, s.decoder_heads, s, angles);
+      torch::Tensor seen;
+      if (s.decoder_attention == DecoderAttention::kCross) seen = is_visible.expand({tokens, -1});
+      if (s.decoder_attention == DecoderAttention::kWindow) seen = same_box(grid, s, i % 2 == 1);
+      const torch::Tensor next =
+          block(p, "decoder" + std::to_string(i) + ".", full, s.decoder_heads, s, angles, seen);
+      const bool stay = s.decoder_attention == DecoderAttention::kCross;
+      full = stay ? torch::where(is_visible.unsqueeze(1), full, next) : next;
     }
     full = norm(p, "decoder_norm", full, s.norm_eps)[0];
     torch::Tensor error = (linear(p, "head", full) - target[b]).square().mean(-1);
@@ -145,13 +175,19 @@ void shake(Sfm& model) {
   for (auto& p : model.parameters()) p.add_(torch::randn_like(p), 0.1);
 }
 
-using Variant = std::tuple<bool, Positions, bool>;
+using Variant = std::tuple<bool, Positions, bool, DecoderAttention>;
 class SfmReference : public testing::TestWithParam<Variant> {};
 
 TEST_P(SfmReference, LossAndGradientsEqualPlainLayers) {
-  const auto [two_dimensions, positions, qk_norm] = GetParam();
+  const auto [two_dimensions, positions, qk_norm, attention] = GetParam();
   for (const auto type : {torch::kDouble, torch::kFloat}) {
-    const SfmSettings s = small(two_dimensions, positions, qk_norm);
+    SfmSettings s = small(two_dimensions, positions, qk_norm);
+    s.decoder_attention = attention;
+    if (attention ==
+        DecoderAttention::kWindow) {  // 4 x 5 and 2 x 3 x 2 patches: some boxes are cut
+      s.decoder_window =
+          two_dimensions ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{1, 2, 2};
+    }
     Sfm model(s, 9);
     shake(model);
     model.to(type);
@@ -175,7 +211,10 @@ TEST_P(SfmReference, LossAndGradientsEqualPlainLayers) {
 INSTANTIATE_TEST_SUITE_P(Variants, SfmReference,
                          testing::Combine(testing::Bool(),
                                           testing::Values(Positions::kSinCos, Positions::kRotary),
-                                          testing::Bool()));
+                                          testing::Bool(),
+                                          testing::Values(DecoderAttention::kFull,
+                                                          DecoderAttention::kCross,
+                                                          DecoderAttention::kWindow)));
 
 TEST(SfmReferenceValidation, LeavesTheAmplitudeOut) {
   const SfmSettings s = small(false, Positions::kSinCos, false);

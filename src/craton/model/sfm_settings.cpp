@@ -79,6 +79,38 @@ void check_heads(const recipe::Settings& settings, const SfmSettings& s, std::st
   }
 }
 
+void read_decoder_attention(const recipe::Settings& settings, SfmSettings& s) {
+  const std::string name =
+      settings.choice("decoder_attention", "full", {"full", "cross", "window"});
+  s.decoder_window = settings.integers("decoder_window", {});
+  if (name != "window") {
+    s.decoder_attention = name == "cross" ? DecoderAttention::kCross : DecoderAttention::kFull;
+    if (!s.decoder_window.empty()) {
+      settings.reject("decoder_window",
+                      fmt::format("goes with decoder_attention window, found {}", name));
+    }
+    return;
+  }
+  s.decoder_attention = DecoderAttention::kWindow;
+  if (s.decoder_window.empty()) {
+    s.decoder_window =
+        s.window.size() == 2 ? std::vector<int64_t>{8, 8} : std::vector<int64_t>{4, 4, 8};
+  }
+  if (s.decoder_window.size() != s.window.size()) {
+    settings.reject("decoder_window",
+                    fmt::format("must have as many extents as the window, [{}], found [{}]",
+                                fmt::join(s.window, ", "), fmt::join(s.decoder_window, ", ")));
+  }
+  for (const int64_t extent : s.decoder_window) {
+    if (extent < 1 || extent > kMaxExtent) {
+      settings.reject("decoder_window",
+                      fmt::format("counts patches per axis, so it must be between "
+                                  "1 and {}, found {}",
+                                  kMaxExtent, extent));
+    }
+  }
+}
+
 }  // namespace
 
 SfmSettings SfmSettings::read(const recipe::Settings& settings) {
@@ -105,6 +137,7 @@ SfmSettings SfmSettings::read(const recipe::Settings& settings) {
   s.decoder_heads = bounded(settings, "decoder_heads", s.decoder_heads, 1, kMaxWidth);
   s.decoder_mlp_ratio =
       bounded_number(settings, "decoder_mlp_ratio", s.decoder_mlp_ratio, 0.01, 64);
+  read_decoder_attention(settings, s);
   s.amplitude_weight = bounded_number(settings, "amplitude_weight", s.amplitude_weight, 0, 100);
   check_heads(settings, s, "dim", s.dim, "heads", s.heads);
   check_heads(settings, s, "decoder_dim", s.decoder_dim, "decoder_heads", s.decoder_heads);

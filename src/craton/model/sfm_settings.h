@@ -10,6 +10,14 @@ namespace craton::model {
 
 enum class Positions { kSinCos, kRotary };
 
+/// What the decoder's tokens attend to. With most patches hidden, `full` costs far more than the
+/// encoder.
+enum class DecoderAttention {
+  kFull,    ///< all tokens to all
+  kCross,   ///< hidden ones to the visible ones only, which stay as the encoder left them
+  kWindow,  ///< all tokens to those in their box of neighbours; every second block displaced
+};
+
 /// A recipe's `model` section for `kind: sfm`; the names are those of the recipe.
 struct SfmSettings {
   std::vector<int64_t> window{32, 64,
@@ -28,6 +36,9 @@ struct SfmSettings {
   int64_t decoder_depth = 1;
   int64_t decoder_heads = 3;
   double decoder_mlp_ratio = 4;
+  DecoderAttention decoder_attention = DecoderAttention::kFull;  ///< `full`, `cross` or `window`
+  /// Patches per axis of a box; empty: 8 x 8, or 4 x 4 x 8.
+  std::vector<int64_t> decoder_window;
   /// Weight in the training loss of predicting each patch's mean and log deviation; 0 leaves that
   /// head out. Without it a patch whose truth is missing can be predicted only up to scale.
   /// Validation loss never contains it.

@@ -287,6 +287,19 @@ TEST(Sfm, FlopsCountTheMatrices) {
                    2 * encoder + decoder + 2.0 * 3 * 16 * (16 + 8) + 2.0 * 9 * 8 * 16);
 }
 
+TEST(Sfm, FlopsCountWhatTheDecoderAttendsTo) {
+  SfmSettings s = small();
+  const double full = Sfm(s, 1).forward_flops_per_sample();
+  s.decoder_attention = DecoderAttention::kCross;
+  // Keys and values of the 3 visible tokens instead of all 12.
+  EXPECT_DOUBLE_EQ(Sfm(s, 1).forward_flops_per_sample(), full - 9 * 2.0 * 2 * 64 - 4.0 * 9 * 9 * 8);
+  s.decoder_attention = DecoderAttention::kWindow;
+  s.decoder_window = {1, 3, 1};
+  // Everything of all 12 tokens, against 3 of them each.
+  EXPECT_DOUBLE_EQ(Sfm(s, 1).forward_flops_per_sample(),
+                   full + 3 * 2.0 * (2 * 64 + 2 * 8 * 32) - 4.0 * 12 * 9 * 8 + 4.0 * 12 * 3 * 8);
+}
+
 TEST(Sfm, WindowsOfAnotherShapeAreCutByTheSamePatch) {
   for (const Positions positions : {Positions::kRotary, Positions::kSinCos}) {
     SfmSettings s = small();
@@ -313,7 +326,7 @@ TEST(Sfm, AWindowThatThePatchDoesNotDivideIsAnErrorThatNamesBoth) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_THAT(e.what(),
-                testing::HasSubstr("that patches of [2, 2, 4] divide, found [1, 4, 6, 9]"));
+                testing::HasSubstr("that patches of [2, 2, 4] divide, found windows of [4, 6, 9]"));
   }
 }
 
@@ -339,6 +352,14 @@ TEST(SfmSettings, ErrorsNameLineKeyFoundAndExpected) {
               HasSubstr("2 to 16777216 patches, found 1"));
   EXPECT_THAT(error_of("patch: [0, 8, 8]"), HasSubstr("must divide"));
   EXPECT_THAT(error_of("window: [99999999, 8, 8]"), HasSubstr("between 1 and 65536"));
+  EXPECT_THAT(error_of("decoder_attention: none"),
+              HasSubstr("expected one of full, cross, window"));
+  EXPECT_THAT(error_of("decoder_window: [4, 4, 4]"),
+              HasSubstr("decoder_window: goes with decoder_attention window, found full"));
+  EXPECT_THAT(error_of("decoder_attention: window\ndecoder_window: [4, 4]"),
+              HasSubstr("as many extents as the window, [32, 64, 64], found [4, 4]"));
+  EXPECT_THAT(error_of("decoder_attention: window\ndecoder_window: [4, 4, 0]"),
+              HasSubstr("between 1 and 65536, found 0"));
   EXPECT_THAT(error_of("mask_ratio: 1"), HasSubstr("between 0 and 1, found 1"));
   EXPECT_THAT(error_of("dim: 1000000000"), HasSubstr("between 1 and 32768"));
   EXPECT_THAT(error_of("positions: rotary\ndim: 15\nheads: 3"),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "craton/model/token_groups.h"
 #include "craton/tensor/torch.h"
 
 namespace craton::model {
@@ -9,6 +10,8 @@ namespace craton::model {
 /// Fixed rotary positions of one batch of tokens; undefined tensors mean none.
 struct Rotation {
   torch::Tensor cosine, sine;  ///< [batch, tokens, head_dim/2]
+  /// The same without tokens [0, first).
+  Rotation from(int64_t first) const;
 };
 
 struct BlockShape {
@@ -32,8 +35,7 @@ struct Stream {
   Stream from(int64_t first) const;
 };
 
-/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)), GELU, full
-/// attention.
+/// One pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)), GELU.
 class VitBlock : public torch::nn::Module {
  public:
   explicit VitBlock(const BlockShape& shape);
@@ -42,13 +44,23 @@ class VitBlock : public torch::nn::Module {
   /// last block whose other rows nobody reads saves their queries, attention and MLP.
   Stream forward(Stream x, const Rotation& rotation, int64_t first_query = 0);
 
-  /// Floating-point operations of one forward pass: `queries` of `tokens` tokens are wanted.
-  static double forward_flops(const BlockShape& shape, int64_t tokens, int64_t queries);
+  /// Tokens attend to the tokens `seen` [batch, seen tokens, dim] only, not to each other; those
+  /// stay as they are (Fu et al., "Rethinking patch dependence for masked autoencoders", 2024).
+  Stream forward_across(Stream x, const Rotation& rotation, const torch::Tensor& seen,
+                        const Rotation& seen_rotation);
+
+  /// Tokens attend to those of their group, in the order of the grid.
+  Stream forward_within(Stream x, const Rotation& rotation, const TokenGroups& groups);
+
+  /// Floating-point operations of one forward pass: `queries` tokens attend to `seen` of `keys`
+  /// tokens each.
+  static double forward_flops(const BlockShape& shape, int64_t keys, int64_t queries, int64_t seen);
 
  private:
-  Stream compute(Stream x, const Rotation& rotation, int64_t first_query);
-  torch::Tensor attend(const torch::Tensor& x, const Rotation& rotation);
-  torch::Tensor attend_from(const torch::Tensor& x, const Rotation& rotation, int64_t first_query);
+  torch::Tensor attend(const torch::Tensor& x, const Rotation& rotation, const TokenGroups* groups);
+  torch::Tensor attend_to(const torch::Tensor& queries, const Rotation& rotation,
+                          const torch::Tensor& keys, const Rotation& key_rotation);
+  Stream finish(Stream x, const torch::Tensor& attended);
   torch::Tensor position(const torch::Tensor& x, const Rotation& rotation, int64_t queries,
                          int64_t keys) const;
 
