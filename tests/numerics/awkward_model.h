@@ -32,7 +32,7 @@ class AwkwardVocabulary : public torch::nn::Module {
     matrix_ = register_parameter("matrix", std::move(matrix));
   }
   torch::Tensor embed(const torch::Tensor& ids) {
-    return tensor::run_block(*this, {}, [&](const tensor::Tensors&) {
+    return tensor::run_block(*this, {}, [this, ids](const tensor::Tensors&) {
       return tensor::Tensors{torch::embedding(matrix_, ids)};
     })[0];
   }

@@ -94,6 +94,12 @@ TEST_F(AwkwardParameters, EndWithOneDigestAndEqualPlainLibtorch) {
       EXPECT_EQ(state_digest(result.output), digest) << name;
     }
   }
+  for (const char* strategy : {"ddp", "zero3", "fsdp"}) {
+    const std::string name = std::string("again-") + strategy;
+    const auto result = train(name, strategy, 2, {"train.activation_checkpointing=true"});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(state_digest(result.output), digest) << name;
+  }
   const auto expected = reference();
   const auto start = AwkwardModel(recipe::Settings::parse("kind: awkward", "start"), 5);
   const auto reader = saved("zero33");

@@ -79,6 +79,15 @@ TEST_F(SameBits, WithParametersKeptUntilBackwardAndInHybridGroups) {
             quiet_);
 }
 
+TEST_F(SameBits, WithActivationsComputedAgainInBackward) {
+  for (const std::string strategy : {"ddp", "zero3"}) {
+    EXPECT_EQ(
+        job_->digest("again-" + strategy, 2,
+                     {"parallel.strategy=" + strategy, "train.activation_checkpointing=true"}),
+        quiet_);
+  }
+}
+
 TEST_F(SameBits, AnotherSeedIsAnotherState) {
   EXPECT_NE(job_->digest("other", 1, {"seed=12"}), quiet_);
 }

@@ -43,10 +43,10 @@ std::vector<std::string> all_points() {
   std::vector<std::string> points;
   std::istringstream lines(result.output);
   for (std::string line; std::getline(lines, line);) {
-    // Those of volumes and exported files are no part of training.
+    // Those of volumes, exported files and shared windows are no part of this training.
     const bool training = !line.starts_with("volume.") && !line.starts_with("export.") &&
                           !line.starts_with("object.") && !line.starts_with("cache.") &&
-                          !line.starts_with("copy.");
+                          !line.starts_with("copy.") && !line.starts_with("context.");
     if (training) points.push_back(line.substr(0, line.find(' ')));
   }
   return points;

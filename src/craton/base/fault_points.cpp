@@ -6,6 +6,7 @@ const std::vector<FaultPoint>& fault_points() {
   static const std::vector<FaultPoint> points = {
       {"compute.before", "before forward of a micro-batch"},
       {"compute.after", "after backward of a micro-batch"},
+      {"context.exchange", "before something is sent to a worker that shares the window"},
       {"reduce.send", "before a bucket's sums go to their holders"},
       {"reduce.collect", "after a primary has added up a bucket"},
       {"store.send", "before a primary hands a bucket's slots to its backups"},

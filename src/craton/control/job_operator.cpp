@@ -30,7 +30,7 @@ cluster::MembershipOptions membership_options(const recipe::Recipe& recipe) {
   const recipe::RecoveryRecipe& recovery = recipe.recovery;
   cluster::MembershipOptions options;
   options.shape.shards = static_cast<int>(parallel.shards);
-  options.shape.micro_batches = static_cast<int>(recipe.train.micro_batches());
+  options.shape.micro_batches = static_cast<int>(recipe.units());
   options.shape.backups = static_cast<int>(parallel.backups);
   options.shape.replicate_all = parallel.strategy == "ddp";
   if (elastic.scales_batch) options.shape.reference = static_cast<int>(elastic.reference_workers);
@@ -262,7 +262,7 @@ void JobOperator::begin() {
   event(cluster::OperatorStarted{});
   if (options_.restore_step > 0) {
     event(cluster::CheckpointPublished{
-        {Step(options_.restore_step), options_.restore_samples / recipe_.train.micro_batch}});
+        {Step(options_.restore_step), recipe_.units_of(options_.restore_samples)}});
   }
 }
 

@@ -125,7 +125,7 @@ void JobOperator::handle_part(const protocol::CheckpointPart& part) {
   std::erase_if(parts_, [&](const protocol::CheckpointPart& p) { return p.step <= part.step; });
   journal_.on_checkpoint(complete);
   event(cluster::CheckpointPublished{
-      {Step(part.step), part.samples_seen / recipe_.train.micro_batch}});
+      {Step(part.step), recipe_.units_of(part.samples_seen)}});
 }
 
 void JobOperator::handle_failed(Worker& worker, const protocol::Failed& failed) {

@@ -15,6 +15,7 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 inline constexpr int64_t kLargestBatch = 1 << 20;
 inline constexpr int64_t kMostMicroBatches = 1 << 16;
 inline constexpr int64_t kMostWorkers = 4096;
+inline constexpr int64_t kMostContext = 64;
 inline constexpr int64_t kMostThreads = 1024;
 inline constexpr int64_t kLargestExtent = 1 << 16;
 inline constexpr int64_t kLongestSequence = int64_t{1} << 32;

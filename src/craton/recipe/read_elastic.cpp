@@ -64,6 +64,11 @@ void check_learning_rate(const Settings& s, const ElasticRecipe& e,
 void read_batch(const Settings& s, const ParallelRecipe& parallel, ElasticRecipe& e) {
   e.scales_batch = s.choice("batch", "keep", {"keep", "scale"}) == "scale";
   e.reference_workers = bounded(s, "reference_workers", parallel.workers, 1, kMostWorkers);
+  if (e.reference_workers % parallel.context != 0) {
+    s.reject("reference_workers", fmt::format("must be a multiple of parallel.context ({}), found "
+                                              "{}",
+                                              parallel.context, e.reference_workers));
+  }
   e.learning_rate = s.choice("learning_rate", "none", {"none", "linear", "sqrt", "table"});
   e.learning_rate_table = s.table("learning_rate_table");
   check_learning_rate(s, e, parallel);
@@ -73,9 +78,17 @@ void read_batch(const Settings& s, const ParallelRecipe& parallel, ElasticRecipe
 
 ElasticRecipe read_elastic(const Settings& s, const ParallelRecipe& parallel) {
   ElasticRecipe e;
-  e.increment = bounded(s, "increment", e.increment, 1, kMostWorkers);
+  e.increment = bounded(s, "increment", std::max(e.increment, parallel.context), 1, kMostWorkers);
+  if (e.increment % parallel.context != 0) {
+    s.reject("increment", fmt::format("must be a multiple of parallel.context ({}), found {}",
+                                      parallel.context, e.increment));
+  }
   e.sizes = s.integers("sizes", {});
   for (const int64_t size : e.sizes) {
+    if (size % parallel.context != 0) {
+      s.reject("sizes", fmt::format("must be multiples of parallel.context ({}), found {}",
+                                    parallel.context, size));
+    }
     if (size < parallel.min_workers || size > parallel.max_workers) {
       s.reject("sizes", fmt::format("{} is not between parallel.min_workers ({}) and "
                                     "parallel.max_workers ({})",
@@ -113,32 +126,34 @@ ElasticRecipe read_elastic(const Settings& s, const ParallelRecipe& parallel) {
 }
 
 void check_shares(const Settings& settings, const Recipe& r) {
-  const int64_t m = r.train.micro_batches();
-  const std::string cut = fmt::format("(train.global_batch {} / train.micro_batch {})",
-                                      r.train.global_batch, r.train.micro_batch);
   const ParallelRecipe& p = r.parallel;
+  // Each worker of a context has a part of a micro-batch.
+  const int64_t m = r.train.micro_batches(), units = r.units();
+  const std::string cut = fmt::format(
+      "(train.global_batch {} / train.micro_batch {}{})", r.train.global_batch, r.train.micro_batch,
+      p.context > 1 ? fmt::format(", {} workers each", p.context) : "");
   if (!r.elastic.scales_batch) {
     const Settings parallel = settings.section("parallel");
-    if (p.workers > m) {
+    if (p.workers > units) {
       parallel.reject("workers",
                       fmt::format("{} workers cannot share {} micro-batches {}; use at most {} "
                                   "workers or a smaller micro_batch",
-                                  p.workers, m, cut, m));
+                                  p.workers, m, cut, units));
     }
-    if (p.max_workers > m) {
+    if (p.max_workers > units) {
       parallel.reject("max_workers",
                       fmt::format("{} workers cannot share {} micro-batches; use at most {}",
-                                  p.max_workers, m, m));
+                                  p.max_workers, m, units));
     }
     return;
   }
   const Settings elastic = settings.section("elastic");
   const int64_t reference = r.elastic.reference_workers;
-  if (reference > m) {
+  if (reference > units) {
     elastic.reject("reference_workers",
                    fmt::format("{} workers cannot share {} micro-batches {}; use at most {}, or a "
                                "smaller micro_batch",
-                               reference, m, cut, m));
+                               reference, m, cut, units));
   }
   for (const int64_t workers : possible_sizes(p, r.elastic)) {
     if (m * workers % reference != 0) {
@@ -152,7 +167,7 @@ void check_shares(const Settings& settings, const Recipe& r) {
                       reference, m, cut, (r.train.global_batch / step + 1) * step));
     }
     const int64_t count = m * workers / reference;
-    if (count > kMostMicroBatches || count * r.train.micro_batch > kLargestBatch) {
+    if (count * p.context > kMostMicroBatches || count * r.train.micro_batch > kLargestBatch) {
       elastic.reject("batch", fmt::format("{} workers would have {} micro-batches of {} a step; at "
                                           "most {} micro-batches and {} samples are possible",
                                           workers, count, r.train.micro_batch, kMostMicroBatches,

@@ -13,6 +13,7 @@
 #include "craton/base/sha256.h"
 #include "craton/base/units.h"
 #include "craton/recipe/bounds.h"
+#include "craton/recipe/fit_windows.h"
 #include "craton/recipe/read_elastic.h"
 
 namespace craton::recipe {
@@ -192,6 +193,7 @@ DataRecipe read_data(const Settings& s) {
   if (data.tokens.empty() || s.has("volumes")) read_volume_keys(s, data);
   data.validation_fraction =
       bounded_number(s, "validation_fraction", data.validation_fraction, 0, 0.9);
+  data.tile_rows = bounded(s, "tile_rows", data.tile_rows, 0, kLargestExtent);
   data.working_set_bytes = s.bytes("working_set_bytes", data.working_set_bytes);
   data.prefetch_bytes = s.bytes("prefetch_bytes", data.prefetch_bytes);
   for (const auto& [key, value] : {std::pair("working_set_bytes", data.working_set_bytes),
@@ -249,6 +251,7 @@ TrainRecipe read_train(const Settings& s, const DataRecipe& data) {
   }
   t.schedule.min_lr_ratio = bounded_number(schedule, "min_lr_ratio", 0, 0, 1);
   t.clip_norm = bounded_number(s, "clip_norm", t.clip_norm, 0, 1e9);
+  t.activation_checkpointing = s.boolean("activation_checkpointing", t.activation_checkpointing);
   t.validate_every = bounded(s, "validate_every", t.validate_every, 0, kMostSteps);
   t.validation_samples = bounded(s, "validation_samples", t.validation_samples, 0, kLargestBatch);
   if (data.validation_fraction == 0 && t.validate_every > 0) {
@@ -268,12 +271,32 @@ TrainRecipe read_train(const Settings& s, const DataRecipe& data) {
 
 ParallelRecipe read_parallel(const Settings& s, const TrainRecipe& train) {
   ParallelRecipe p;
-  const int64_t m = train.micro_batches();
   p.strategy = s.choice("strategy", p.strategy, strategy_names());
-  p.workers = bounded(s, "workers", p.workers, 1, kMostWorkers);
-  p.max_workers = bounded(
-      s, "max_workers", std::max(p.workers, std::min<int64_t>(m, p.max_workers)), 1, kMostWorkers);
-  p.min_workers = bounded(s, "min_workers", p.min_workers, 1, kMostWorkers);
+  p.context = bounded(s, "context", p.context, 1, kMostContext);
+  if (p.context > 1 && train.micro_batch != 1) {
+    s.reject("context", fmt::format("workers share one window at a time, so train.micro_batch must "
+                                    "be 1, found {}",
+                                    train.micro_batch));
+  }
+  const int64_t units = train.micro_batches() * p.context;
+  if (units > kMostMicroBatches) {
+    s.reject("context",
+             fmt::format("{} workers for each of {} micro-batches are {} parts of a step; at "
+                         "most {} are possible",
+                         p.context, train.micro_batches(), units, kMostMicroBatches));
+  }
+  p.context_method = s.choice("context_method", p.context_method, {"ring", "ulysses", "hybrid"});
+  p.workers = bounded(s, "workers", std::max(p.workers, p.context), 1, kMostWorkers);
+  p.max_workers =
+      bounded(s, "max_workers", std::max(p.workers, std::min<int64_t>(units, p.max_workers)), 1,
+              kMostWorkers);
+  p.min_workers = bounded(s, "min_workers", std::max(p.min_workers, p.context), 1, kMostWorkers);
+  for (const auto& [key, number] :
+       {std::pair("workers", p.workers), std::pair("min_workers", p.min_workers)}) {
+    if (number % p.context == 0) continue;
+    s.reject(key, fmt::format("must be a multiple of parallel.context ({}), found {}", p.context,
+                              number));
+  }
   if (p.min_workers > p.max_workers) {
     s.reject("min_workers", fmt::format("{} is more than parallel.max_workers ({})", p.min_workers,
                                         p.max_workers));
@@ -385,20 +408,6 @@ CheckpointRecipe read_checkpoint(const Settings& s, const std::string& run_folde
   return c;
 }
 
-void check_patch(const Settings& model, const std::vector<int64_t>& window, const std::string& of) {
-  const auto patch = model.integers("patch", {});
-  if (patch.size() != window.size()) {
-    model.reject("patch", fmt::format("must have as many extents as {} [{}], found [{}]", of,
-                                      fmt::join(window, ", "), fmt::join(patch, ", ")));
-  }
-  for (size_t a = 0; a < patch.size(); ++a) {
-    if (patch[a] < 1 || window[a] % patch[a] != 0) {
-      model.reject("patch", fmt::format("must divide {} [{}] on each axis, found [{}]", of,
-                                        fmt::join(window, ", "), fmt::join(patch, ", ")));
-    }
-  }
-}
-
 /// Volumes or tokens, and only the keys that belong to them.
 void check_kind_of_data(const Settings& s, const DataRecipe& data) {
   if (data.tokens.empty()) {
@@ -409,45 +418,6 @@ void check_kind_of_data(const Settings& s, const DataRecipe& data) {
   for (const char* key : {"volumes", "window", "stride", "sections", "dead_fraction_limit",
                           "clip_deviations", "augment", "loader_threads"})
     if (s.has(key)) s.reject(key, "is for volumes, and data.tokens names files of tokens");
-}
-
-/// The model's own keys are its factory's; what the data decides is checked here, where the lines
-/// are known.
-void fit_model_to_window(Settings& model, const DataRecipe& data) {
-  const std::string kind = model.text("kind", "sfm");
-  // Said or not, it is the same job: the digest and a dump of it must agree.
-  if (!model.has("kind")) model.override_with("kind=" + kind);
-  if (kind != "sfm") return;
-  if (!data.tokens.empty())
-    model.reject("kind", "sfm learns from volumes, and data.tokens names files of tokens");
-  if (!model.has("window")) {
-    model.override_with(fmt::format("window=[{}]", fmt::join(data.window, ", ")));
-  }
-  const auto window = model.integers("window", {});
-  if (window != data.window) {
-    model.reject(
-        "window",
-        fmt::format("[{}] differs from data.window [{}]; leave it out, it follows the data",
-                    fmt::join(window, ", "), fmt::join(data.window, ", ")));
-  }
-  if (!model.has("patch")) return;
-  check_patch(model, window, "data.window");
-  for (size_t n = 0; n < data.volumes.size(); ++n) {
-    check_patch(model, data.window_of(n), fmt::format("data.volumes[{}].window", n));
-  }
-}
-
-/// Windows of several shapes do not stack into one tensor.
-void fit_micro_batch_to_windows(const Settings& settings, const Recipe& r) {
-  if (r.train.micro_batch == 1) return;
-  for (size_t n = 0; n < r.data.volumes.size(); ++n) {
-    if (r.data.window_of(n) == r.data.window_of(0)) continue;
-    settings.section("train").reject(
-        "micro_batch",
-        fmt::format("must be 1 where the windows of volumes differ ([{}] and [{}]), found {}",
-                    fmt::join(r.data.window_of(0), ", "), fmt::join(r.data.window_of(n), ", "),
-                    r.train.micro_batch));
-  }
 }
 
 Recipe read_all(const Settings& settings, const std::string& default_name) {
@@ -508,6 +478,7 @@ Recipe Recipe::read(const Settings& settings, const std::string& default_name, c
   check_kind_of_data(settings.section("data"), r.data);
   fit_model_to_window(r.model, r.data);
   fit_micro_batch_to_windows(settings, r);
+  check_tiles(settings, r);
   return r;
 }
 
@@ -549,6 +520,7 @@ std::string Recipe::digest() const {
   const AugmentRecipe& a = data.augment;
   text += fmt::format("augment {} {} {} {}\nmodel {}\n", a.flip, a.polarity, a.gain, a.noise,
                       model.canonical());
+  if (data.tile_rows > 0) text += fmt::format("tiles {}\n", data.tile_rows);
   const OptimizerRecipe& o = train.optimizer;
   text += fmt::format("train {} {} {} {}\n", train.steps, train.global_batch, train.micro_batch,
                       train.clip_norm);
@@ -562,6 +534,8 @@ std::string Recipe::digest() const {
       text += fmt::format(" {} {}", workers, factor);
     text += "\n";
   }
+  if (parallel.context > 1)
+    text += fmt::format("context {} {}\n", parallel.context, parallel.context_method);
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
   return hash.hex_digest();

@@ -52,6 +52,7 @@ struct DataRecipe {
   int64_t vocabulary = 0;       ///< tokens must lie below it; 0: any
   std::vector<int64_t> window;  ///< samples per axis, 2 or 3 axes
   std::vector<int64_t> stride;  ///< empty: half a window
+  int64_t tile_rows = 0;        ///< rows of a window that are read at once; 0: all
   std::string sections = "both";
   double validation_fraction = 0.1;
   double dead_fraction_limit = 0.5;
@@ -87,8 +88,9 @@ struct TrainRecipe {
   int64_t micro_batch = 4;
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
-  double clip_norm = 1;         ///< 0: no clipping
-  int64_t validate_every = 50;  ///< steps; 0: never
+  double clip_norm = 1;                   ///< 0: no clipping
+  bool activation_checkpointing = false;  ///< blocks are computed again in backward
+  int64_t validate_every = 50;            ///< steps; 0: never
   int64_t validation_samples = 32;
   int64_t log_every = 1;
   /// M: micro-batches of a step (elastic.batch scale: with `reference_workers`).
@@ -96,7 +98,9 @@ struct TrainRecipe {
 };
 
 struct ParallelRecipe {
-  std::string strategy = "ddp";  ///< one of strategy_names()
+  std::string strategy = "ddp";         ///< one of strategy_names()
+  int64_t context = 1;                  ///< workers that share one window
+  std::string context_method = "ring";  ///< of attention: "ring", "ulysses", "hybrid"
   int64_t workers = 1;
   int64_t min_workers = 1;
   int64_t max_workers = 8;  ///< at most M, unless the batch follows the size
@@ -163,6 +167,11 @@ struct Recipe {
                    ///< has read it
   TrainRecipe train;
   ParallelRecipe parallel;
+  /// What workers compute at once, of a step: a micro-batch, or a part of one for each worker of a
+  /// context. Unit u is part u mod context of micro-batch u / context.
+  int64_t units() const { return train.micro_batches() * parallel.context; }
+  /// Of so many samples.
+  int64_t units_of(int64_t samples) const { return samples / train.micro_batch * parallel.context; }
   ElasticRecipe elastic;
   RecoveryRecipe recovery;
   CheckpointRecipe checkpoint;

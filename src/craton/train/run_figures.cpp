@@ -14,6 +14,8 @@ namespace {
 
 namespace plot = volume::plot;
 
+/// Larger windows are not reconstructed for a picture: one worker would compute them alone.
+constexpr int64_t kMostTokensShown = 16384;
 constexpr int64_t kWindowsShown = 4;
 
 /// The middle section of a window [1, window...]: [traces, samples].
@@ -80,7 +82,8 @@ void save_run_figures(Trainer& trainer, const std::filesystem::path& folder) {
   std::vector<results::Figure> figures = {
       windows_over_section(trainer, windows->sampler().volume(0))};
   const int64_t count = trainer.data().validation_size();
-  const int64_t shown = std::min(kWindowsShown, count);
+  const bool small = sfm->tokens_per_sample() <= kMostTokensShown;
+  const int64_t shown = small ? std::min(kWindowsShown, count) : 0;
   for (int64_t k = 0; k < shown; ++k)
     figures.push_back(reconstruction(*sfm, trainer.data(), k * count / shown));
   results::save_figures(folder, figures);

@@ -30,18 +30,19 @@ TokenData::TokenData(const recipe::Recipe& recipe) : TrainingData(recipe) {
       sampler_, tokens::TokenLoaderSettings{data.prefetch_bytes, data.vocabulary});
 }
 
-torch::Tensor TokenData::read(int64_t first, int64_t rows) {
+void TokenData::read(int64_t first, int64_t rows, int64_t, model::Batch& batch) {
   const int64_t length = recipe().data.sequence + 1;
-  torch::Tensor batch = torch::empty({rows, length}, torch::kInt64);
-  for (int64_t i = 0; i < rows; ++i)
-    loader_->take(first + i, {batch.data_ptr<int64_t>() + i * length, static_cast<size_t>(length)});
-  return batch;
+  batch.input = torch::empty({rows, length}, torch::kInt64);
+  for (int64_t i = 0; i < rows; ++i) {
+    loader_->take(first + i,
+                  {batch.input.data_ptr<int64_t>() + i * length, static_cast<size_t>(length)});
+  }
 }
 
-torch::Tensor TokenData::read_validation(int64_t index) {
-  torch::Tensor batch = torch::empty({1, recipe().data.sequence + 1}, torch::kInt64);
-  loader_->take_validation(index, {batch.data_ptr<int64_t>(), static_cast<size_t>(batch.numel())});
-  return batch;
+void TokenData::read_validation(int64_t index, std::optional<int64_t>, model::Batch& batch) {
+  batch.input = torch::empty({1, recipe().data.sequence + 1}, torch::kInt64);
+  loader_->take_validation(
+      index, {batch.input.data_ptr<int64_t>(), static_cast<size_t>(batch.input.numel())});
 }
 
 }  // namespace craton::train

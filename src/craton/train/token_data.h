@@ -15,8 +15,8 @@ class TokenData final : public TrainingData {
   double seconds_waited() const override { return loader_->metrics().seconds_waited; }
 
  private:
-  torch::Tensor read(int64_t first, int64_t rows) override;
-  torch::Tensor read_validation(int64_t index) override;
+  void read(int64_t first, int64_t rows, int64_t part, model::Batch& batch) override;
+  void read_validation(int64_t index, std::optional<int64_t> part, model::Batch& batch) override;
   int64_t validation_windows() const override { return sampler_->validation_size(); }
   void expect_samples(const std::vector<int64_t>& numbers) override { loader_->expect(numbers); }
 

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "craton/base/check.h"
 #include "craton/base/error.h"
 #include "craton/base/log.h"
 #include "craton/base/units.h"
 #include "craton/cluster/failure_detector.h"
 #include "craton/runtime/memory.h"
 #include "craton/runtime/progress_page.h"
+#include "craton/tensor/head_exchange.h"
 #include "craton/train/schedule.h"
 
 namespace craton::train {
@@ -55,10 +57,84 @@ class Reading {
   parallel::GatheredParameters* gathered_;
 };
 
+/// While it lives, the trainer has the peers of a context; null for none.
+class Sharing {
+ public:
+  using Peers = std::unique_ptr<parallel::CommunicatorPeers>;
+  Sharing(Peers& place, Peers peers) : place_(place) { place_ = std::move(peers); }
+  Sharing(const Sharing&) = delete;
+  Sharing& operator=(const Sharing&) = delete;
+  ~Sharing() { place_.reset(); }
+
+ private:
+  Peers& place_;
+};
+
+tensor::ContextMethod context_method(const recipe::Recipe& recipe) {
+  const std::string& name = recipe.parallel.context_method;
+  if (name == "ulysses") return tensor::ContextMethod::kUlysses;
+  return name == "hybrid" ? tensor::ContextMethod::kHybrid : tensor::ContextMethod::kRing;
+}
+
+/// Attention over the peers, if there are any, while the result lives.
+std::unique_ptr<tensor::ContextScope> scope_of(parallel::CommunicatorPeers* peers,
+                                               const recipe::Recipe& recipe) {
+  if (peers == nullptr) return nullptr;
+  return std::make_unique<tensor::ContextScope>(*peers, tensor::ContextLayout(),
+                                                context_method(recipe));
+}
+
 std::shared_ptr<model::Model> make_model(const recipe::Recipe& recipe) {
   auto model = model::create_model(recipe.model, recipe.seed);
   recipe.model.finish();
   return model;
+}
+
+parallel::Strategy engine_strategy(const recipe::Recipe& recipe) {
+  const auto strategy = parallel::parse_strategy(recipe.parallel.strategy);
+  const bool shared = recipe.parallel.context > 1;
+  return shared && parallel::keeps_sums(strategy) ? parallel::Strategy::kZero2 : strategy;
+}
+
+/// The rows at which windows are cut for the workers of a context. Error when the model's windows
+/// cannot be shared as the recipe wants it.
+int64_t checked_grain(const recipe::Recipe& recipe, const model::Model& model) {
+  const int64_t parts = recipe.parallel.context, grain = model.context_grain();
+  if (recipe.data.tile_rows > 0 && grain == 0) {
+    fail(
+        ErrorCode::kUnsupported,
+        "data.tile_rows is {}, and this model takes windows whole (it gives no context_grain); set "
+        "data.tile_rows to 0",
+        recipe.data.tile_rows);
+  }
+  if (parts == 1) return grain;
+  if (!recipe.data.tokens.empty()) {
+    fail(ErrorCode::kUnsupported,
+         "parallel.context is {}, and only windows of volumes can be shared over workers, not "
+         "data.tokens; set parallel.context to 1",
+         parts);
+  }
+  if (grain == 0) {
+    fail(ErrorCode::kUnsupported,
+         "parallel.context is {}, and this model cannot share a window over workers (it gives no "
+         "context_grain); set parallel.context to 1",
+         parts);
+  }
+  for (size_t v = 0; v < recipe.data.volumes.size(); ++v) {
+    const int64_t rows = recipe.data.window_of(v)[0];
+    const int64_t pieces = (rows + grain - 1) / grain;
+    if (pieces >= parts) continue;
+    fail(
+        ErrorCode::kInvalidArgument,
+        "parallel.context is {}, and a window of {} rows can be cut into {} pieces along its first "
+        "axis (of {} rows: a patch, or model.decoder_window patches); use a smaller context, patch "
+        "or decoder_window, or a larger data.window",
+        parts, rows, pieces, grain);
+  }
+  for (const auto& heads : model.shared_attention())
+    tensor::peers_per_group(context_method(recipe), static_cast<int>(parts), heads.queries,
+                            heads.keys);
+  return grain;
 }
 
 /// Parameters, gradient and moments of one worker, against what the machine has left.
@@ -85,14 +161,19 @@ void check_memory(const recipe::Recipe& recipe, int64_t parameters) {
 Trainer::Trainer(const recipe::Recipe& recipe, comm::Endpoint& endpoint,
                  std::shared_ptr<TrainingData> data)
     : recipe_(recipe),
+      strategy_(engine_strategy(recipe)),
       endpoint_(endpoint),
-      data_(data ? std::move(data) : TrainingData::open(recipe)),
-      model_(make_model(recipe)) {
+      model_(make_model(recipe)),
+      data_(data ? std::move(data) : TrainingData::open(recipe, checked_grain(recipe, *model_))) {
   lay_out();
   callbacks_ = model::make_job_callbacks(model_);
 }
 
 Trainer::~Trainer() = default;
+
+void Trainer::reopen_data() {
+  data_ = TrainingData::open(recipe_, checked_grain(recipe_, *model_));
+}
 
 void Trainer::lay_out() {
   std::vector<parallel::ParameterSlot> slots;
@@ -114,13 +195,12 @@ void Trainer::lay_out() {
   for (const auto& item : model_->named_buffers()) fixed_.emplace_back(item.key(), item.value());
   check_memory(recipe_, total);
   const parallel::FlatLayout layout(std::move(slots), static_cast<int>(recipe_.parallel.shards));
-  const bool sharded =
-      parallel::shards_parameters(parallel::parse_strategy(recipe_.parallel.strategy));
+  const bool sharded = parallel::shards_parameters(strategy_);
   state_ = std::make_unique<parallel::ShardedState>(
       layout, endpoint_, sharded ? parallel::Kept::kHeld : parallel::Kept::kAll);
   gradients_ = std::make_unique<parallel::GradientBuffers>(
       layout, parallel::make_buckets(layout, recipe_.parallel.bucket_bytes), endpoint_,
-      static_cast<int32_t>(recipe_.train.micro_batches()));
+      static_cast<int32_t>(recipe_.units()));
   for (size_t k = 0; k < parameters.size(); ++k) {
     if (!sharded) {
       const auto& slot = layout.slots()[k];
@@ -141,13 +221,15 @@ void Trainer::lay_out() {
 
 tensor::BlockPolicy Trainer::block_policy() const {
   return {gathered_.get(),
-          recipe_.parallel.strategy == "fsdp" && !recipe_.parallel.reshard_after_forward};
+          recipe_.parallel.strategy == "fsdp" && !recipe_.parallel.reshard_after_forward,
+          recipe_.train.activation_checkpointing};
 }
 
-double Trainer::compute(int64_t micro_batch) {
+double Trainer::compute(int64_t unit) {
   runtime::count_progress();
-  const model::Batch batch = data_->micro_batch(micro_batch);
+  const model::Batch batch = data_->unit(unit);
   runtime::count_progress();
+  const auto context = scope_of(peers_.get(), recipe_);
   const tensor::BlockScope blocks(block_policy());
   const torch::Tensor loss = model_->loss(batch);
   loss.backward();
@@ -155,11 +237,12 @@ double Trainer::compute(int64_t micro_batch) {
 }
 
 void Trainer::warm_up() {
-  model::Batch batch =
-      data_->micro_batch((recipe_.train.steps - 1) * recipe_.train.micro_batches());
+  model::Batch batch = data_->unit((recipe_.train.steps - 1) * recipe_.units());
   for (int64_t& number : batch.sample_numbers) number += kFirstWarmUpNumber;
+  if (batch.tiles)  // the first one is enough
+    batch.tiles->shape[0] = std::min(batch.tiles->shape[0], batch.tiles->rows);
   // What is passed on in a step is let go of here.
-  const bool keep = parallel::keeps_sums(parallel::parse_strategy(recipe_.parallel.strategy));
+  const bool keep = parallel::keeps_sums(strategy_);
   gradients_->begin(0, false, [&](size_t bucket) {
     if (!keep) gradients_->release(gradients_->take(bucket));
   });
@@ -173,9 +256,11 @@ double Trainer::validate(parallel::StepEngine& engine, Step step) {
   const LongPhase phase(cluster::StepPhase::kValidation);
   torch::NoGradGuard guard;
   model_->eval();
+  const auto context = scope_of(peers_.get(), recipe_);
   const tensor::BlockScope blocks(block_policy());
-  const auto losses = engine.spread(step, data_->validation_size(), [this](int64_t index) {
-    return model_->loss(data_->validation(index)).item<double>();
+  const int64_t parts = recipe_.parallel.context;
+  const auto losses = engine.spread(step, data_->validation_size() * parts, [&](int64_t unit) {
+    return model_->loss(data_->validation_part(unit / parts, unit % parts)).item<double>();
   });
   model_->train();
   double sum = 0;
@@ -187,14 +272,14 @@ bool Trainer::due(int64_t every, Step step) const {
   return every > 0 && (step.value() % every == 0 || step.value() == recipe_.train.steps);
 }
 
-parallel::UpdateRule Trainer::rule(Step step, int32_t micro_batches) const {
+double Trainer::learning_rate_of(Step step, int32_t units) const {
+  return learning_rate(recipe_, step, units / recipe_.parallel.context);
+}
+
+parallel::UpdateRule Trainer::rule(Step step, int32_t units) const {
   const recipe::OptimizerRecipe& optimizer = recipe_.train.optimizer;
-  return {learning_rate(recipe_, step, micro_batches),
-          optimizer.beta1,
-          optimizer.beta2,
-          optimizer.eps,
-          optimizer.weight_decay,
-          recipe_.train.clip_norm};
+  return {learning_rate_of(step, units), optimizer.beta1,        optimizer.beta2, optimizer.eps,
+          optimizer.weight_decay,        recipe_.train.clip_norm};
 }
 
 protocol::StepDone Trainer::describe(const parallel::StepResult& result,
@@ -205,7 +290,7 @@ protocol::StepDone Trainer::describe(const parallel::StepResult& result,
   done.applied = result.applied;
   done.loss = result.loss;
   done.gradient_norm = result.gradient_norm;
-  done.learning_rate = learning_rate(recipe_, result.step, result.micro_batches);
+  done.learning_rate = learning_rate_of(result.step, result.micro_batches);
   done.batch = data_->first_sample(result.micro_batches);
   done.samples_seen = data_->first_sample(result.position) + done.batch;
   done.compute_seconds = result.compute_seconds;
@@ -273,6 +358,7 @@ void Trainer::expect_data(const parallel::StepEngine& engine, Step next) {
 parallel::StepResult Trainer::run_step(parallel::StepEngine& engine, Step step,
                                        TrainingListener& listener) {
   runtime::set_progress_step(step.value());
+  if (peers_) peers_->begin_step(step);
   expect_data(engine, step);
   parallel::StepWork work;
   work.rule = rule(step, engine.assignment().micro_batches);
@@ -296,19 +382,34 @@ void Trainer::tell_committed(const parallel::StepResult& result, Generation gene
   told_ = result.step;
   model::CommittedStep step{result.step,          generation,     result.loss,
                             result.gradient_norm, result.applied, {}};
-  for (int32_t m : result.contributed) {
+  const auto parts = static_cast<int32_t>(recipe_.parallel.context);
+  for (int32_t u : result.contributed) {
+    if (u % parts != 0) continue;  // a shared sample counts once
     for (int64_t i = 0; i < recipe_.train.micro_batch; ++i)
-      step.contributed.push_back(data_->first_sample(result.position + m) + i);
+      step.contributed.push_back(data_->first_sample(result.position + u) + i);
   }
   for (const auto& callback : callbacks_) callback->on_commit(step);
+}
+
+std::unique_ptr<parallel::CommunicatorPeers> Trainer::peers_of(
+    comm::Communicator& communicator, const model::MembershipChange& change) {
+  const auto context = static_cast<int32_t>(recipe_.parallel.context);
+  if (context == 1 || change.rank >= change.workers) return nullptr;
+  // Units are dealt out in turn, so neighbours have the parts of one window at the same time.
+  CRATON_CHECK(change.workers % context == 0, "{} workers in contexts of {}", change.workers,
+               context);
+  std::vector<Rank> ranks;
+  const int32_t first = change.rank / context * context;
+  for (int32_t r = first; r < first + context; ++r) ranks.push_back(Rank(r));
+  return std::make_unique<parallel::CommunicatorPeers>(communicator, endpoint_, std::move(ranks));
 }
 
 Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster::Decision& decision,
                                 const model::MembershipChange& change, TrainingListener& listener) {
   using Clock = std::chrono::steady_clock;
-  parallel::StepEngine engine(*state_, *gradients_, progress_, communicator,
-                              parallel::parse_strategy(recipe_.parallel.strategy), decision,
+  parallel::StepEngine engine(*state_, *gradients_, progress_, communicator, strategy_, decision,
                               change.workers);
+  const Sharing sharing(peers_, peers_of(communicator, change));
   const bool leaving = change.rank >= change.workers;
   if (leaving) {
     for (const auto& callback : callbacks_) callback->on_drain(change);
@@ -319,6 +420,7 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
   told_ = std::min(told_, progress_.step);  // a loss may have gone back
   if (rolled) {
     if (leaving) return {Outcome::Kind::kLeft, ""};
+    if (peers_) peers_->begin_step(rolled->step);
     tell_committed(*rolled, communicator.generation());
     protocol::StepDone done = describe(*rolled, communicator.generation());
     if (data_->validation_size() > 0 && due(recipe_.train.validate_every, rolled->step))
@@ -364,8 +466,7 @@ Trainer::Outcome Trainer::train(comm::Communicator& communicator, const cluster:
 }
 
 cluster::Report Trainer::report() const {
-  return parallel::make_report(*state_, *gradients_, progress_,
-                               parallel::parse_strategy(recipe_.parallel.strategy));
+  return parallel::make_report(*state_, *gradients_, progress_, strategy_);
 }
 
 }  // namespace craton::train

@@ -9,6 +9,7 @@
 #include "craton/comm/communicator.h"
 #include "craton/model/job_callback.h"
 #include "craton/model/model.h"
+#include "craton/parallel/context_peers.h"
 #include "craton/parallel/gathered_parameters.h"
 #include "craton/parallel/step_engine.h"
 #include "craton/protocol/messages.h"
@@ -49,7 +50,7 @@ class Trainer {
   TrainingData& data() { return *data_; }
   const std::shared_ptr<TrainingData>& shared_data() const { return data_; }
   /// Opens the data anew: nothing that was read stays.
-  void reopen_data() { data_ = TrainingData::open(recipe_); }
+  void reopen_data();
   parallel::ShardedState& state() { return *state_; }
   const parallel::FlatLayout& layout() const { return state_->layout(); }
   /// What training does not change, by name: frozen parameters and buffers. Every worker has them
@@ -101,22 +102,30 @@ class Trainer {
  private:
   void lay_out();
   tensor::BlockPolicy block_policy() const;
-  double compute(int64_t micro_batch);
+  double compute(int64_t unit);
   double validate(parallel::StepEngine& engine, Step step);
   void restore(parallel::StepEngine& engine, const cluster::Decision& decision);
   void fill_with_initial_parameters();
   parallel::StepResult run_step(parallel::StepEngine& engine, Step step,
                                 TrainingListener& listener);
   void expect_data(const parallel::StepEngine& engine, Step next);
-  parallel::UpdateRule rule(Step step, int32_t micro_batches) const;
+  double learning_rate_of(Step step, int32_t units) const;
+  parallel::UpdateRule rule(Step step, int32_t units) const;
+  /// Null where windows are not shared, or this worker leaves.
+  std::unique_ptr<parallel::CommunicatorPeers> peers_of(comm::Communicator& communicator,
+                                                        const model::MembershipChange& change);
   protocol::StepDone describe(const parallel::StepResult& result, Generation generation) const;
   bool due(int64_t every, Step step) const;
   void tell_committed(const parallel::StepResult& result, Generation generation);
 
   const recipe::Recipe recipe_;
+  /// How the engine runs. Workers of a context compute parts of one micro-batch at the same time,
+  /// so they add nothing up before they send, whatever the strategy.
+  const parallel::Strategy strategy_;
   comm::Endpoint& endpoint_;
-  std::shared_ptr<TrainingData> data_;
   std::shared_ptr<model::Model> model_;
+  std::shared_ptr<TrainingData> data_;
+  std::unique_ptr<parallel::CommunicatorPeers> peers_;  // of a context, in a generation
   std::unique_ptr<parallel::ShardedState> state_;
   std::unique_ptr<parallel::GradientBuffers> gradients_;
   std::vector<std::unique_ptr<tensor::GradientHook>> hooks_;

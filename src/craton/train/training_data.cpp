@@ -12,25 +12,33 @@ constexpr int64_t kFirstValidationNumber = int64_t{1} << 40;
 
 }  // namespace
 
-std::shared_ptr<TrainingData> TrainingData::open(const recipe::Recipe& recipe) {
+std::shared_ptr<TrainingData> TrainingData::open(const recipe::Recipe& recipe, int64_t grain) {
   if (!recipe.data.tokens.empty()) return std::make_shared<TokenData>(recipe);
-  return std::make_shared<WindowData>(recipe);
+  return std::make_shared<WindowData>(recipe, grain);
 }
 
-model::Batch TrainingData::micro_batch(int64_t number) {
+model::Batch TrainingData::unit(int64_t number) {
   const int64_t first = first_sample(number);
   model::Batch batch;
   batch.seed = recipe_.seed;
-  batch.input = read(first, recipe_.train.micro_batch);
+  read(first, recipe_.train.micro_batch, number % parts(), batch);
   for (int64_t i = 0; i < recipe_.train.micro_batch; ++i) batch.sample_numbers.push_back(first + i);
   return batch;
 }
 
 model::Batch TrainingData::validation(int64_t index) {
+  return validation_batch(index, std::nullopt);
+}
+
+model::Batch TrainingData::validation_part(int64_t index, int64_t part) {
+  return validation_batch(index, part);
+}
+
+model::Batch TrainingData::validation_batch(int64_t index, std::optional<int64_t> part) {
   model::Batch batch;
   batch.seed = recipe_.seed;
   batch.training = false;
-  batch.input = read_validation(index);
+  read_validation(index, part, batch);
   // Numbers past all training samples: the masks of validation windows are their own, and the same
   // in every job of a seed.
   batch.sample_numbers = {kFirstValidationNumber + index};
@@ -43,11 +51,11 @@ int64_t TrainingData::validation_size() const {
              : 0;
 }
 
-void TrainingData::expect(const std::vector<int64_t>& micro_batches) {
+void TrainingData::expect(const std::vector<int64_t>& units) {
   std::vector<int64_t> numbers;
-  for (int64_t number : micro_batches) {
+  for (int64_t number : units) {
     for (int64_t i = 0; i < recipe_.train.micro_batch; ++i)
-      numbers.push_back(first_sample(number) + i);
+      numbers.push_back((first_sample(number) + i) * parts() + number % parts());
   }
   expect_samples(numbers);
 }

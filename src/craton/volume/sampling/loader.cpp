@@ -362,8 +362,12 @@ void WindowLoader::take(int64_t sample_number, std::span<float> out) {
 }
 
 void WindowLoader::take_validation(int64_t index, std::span<float> out) {
+  assemble(sampler().locate_validation(index), out);
+}
+
+void WindowLoader::assemble(const WindowSpec& spec, std::span<float> out) {
   const auto since = Clock::now();
-  state_->make(sampler().locate_validation(index), out);
+  state_->make(spec, out);
   const std::lock_guard lock(state_->mutex);
   state_->late(since);
 }

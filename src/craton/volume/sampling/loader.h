@@ -55,6 +55,8 @@ class WindowLoader {
 
   /// Validation window `index`, without augmentation.
   void take_validation(int64_t index, std::span<float> out);
+  /// Any window or slab, now.
+  void assemble(const WindowSpec& spec, std::span<float> out);
 
   LoaderMetrics metrics() const;
 

@@ -193,6 +193,50 @@ TEST(Loader, BitsDoNotDependOnThreadsOrderOrForesight) {
   }
 }
 
+// Workers that share a window read a slab of it each: together exactly the window, whatever was
+// done to it.
+TEST(Loader, PartsOfAWindowMakeUpTheWindow) {
+  for (const Shape& window : {Shape{20, 12, 10}, Shape{20, 10}}) {
+    const auto volume = addressed({60, 50, 40}, {16, 16, 16});
+    SamplerSettings s = plain(window);
+    s.augmentation = {.flip = true, .polarity = true, .gain = 0.3, .noise = 0.5};
+    const auto whole = sampler_of(volume, s);
+    WindowLoader of_whole(whole, {});
+    for (const int64_t parts : {2, 3, 5}) {
+      s.parts = parts;
+      s.grain = 4;
+      const auto shared = sampler_of(volume, s);
+      WindowLoader of_parts(shared, {});
+      std::set<int64_t> sizes;
+      for (int64_t n = 0; n < 12; ++n) {
+        std::vector<float> together;
+        for (int64_t p = 0; p < parts; ++p) {
+          const WindowSpec w = shared->locate(n * parts + p);
+          EXPECT_EQ(w.first_row * (w.elements() / w.window_shape()[0]),
+                    static_cast<int64_t>(together.size()));
+          EXPECT_EQ(w.window_shape()[0] % 4, 0);
+          EXPECT_LE(w.elements(), shared->largest_window());
+          sizes.insert(w.window_shape()[0]);
+          std::vector<float> part(static_cast<size_t>(w.elements()));
+          of_parts.take(n * parts + p, part);
+          together.insert(together.end(), part.begin(), part.end());
+          std::vector<float> pieces;  // the part, four rows at a time
+          for (int64_t row = 0; row < w.window_shape()[0]; row += 4) {
+            const WindowSpec tile = w.slab(row, 4);
+            EXPECT_EQ(tile.first_row, w.first_row + row);
+            std::vector<float> samples(static_cast<size_t>(tile.elements()));
+            of_parts.assemble(tile, samples);
+            pieces.insert(pieces.end(), samples.begin(), samples.end());
+          }
+          ASSERT_EQ(pieces, part) << "part " << p << " of sample " << n;
+        }
+        ASSERT_EQ(together, take(of_whole, n)) << parts << " parts of sample " << n;
+      }
+      EXPECT_EQ(sizes.size(), parts == 5 ? 1u : 2u) << parts;  // 5 patches of 4 rows
+    }
+  }
+}
+
 TEST(Loader, ManyCallersShareTheBudget) {
   const auto sampler = sampler_of(addressed({48, 64, 64}, {16, 16, 16}), plain({6, 16, 16}));
   WindowLoader quiet(sampler, {.threads = 0, .budget_bytes = 4 << 20});

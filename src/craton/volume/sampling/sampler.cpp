@@ -157,6 +157,25 @@ std::vector<int64_t> WindowSpec::window_shape() const {
   return extents;
 }
 
+WindowSpec WindowSpec::slab(int64_t first, int64_t count) const {
+  WindowSpec part = *this;
+  const auto axis = static_cast<size_t>(axes[0]);
+  part.first_row += first;
+  // Before the flip.
+  if ((flips & 1) != 0) first = shape[axis] - first - count;
+  part.first_element +=
+      static_cast<uint64_t>(first) * static_cast<uint64_t>(elements() / shape[axis]);
+  part.origin[axis] += first;
+  part.shape[axis] = count;
+  return part;
+}
+
+AxisPart axis_part(int64_t extent, int64_t grain, int64_t parts, int64_t part) {
+  const int64_t grains = (extent + grain - 1) / grain;
+  const auto at = [&](int64_t p) { return std::min(grains * p / parts * grain, extent); };
+  return {at(part), at(part + 1) - at(part)};
+}
+
 int64_t WindowSpec::elements() const {
   int64_t n = 1;
   for (const int64_t extent : shape) n *= extent;
@@ -274,14 +293,29 @@ const Normalisation& WindowSampler::normalisation(int32_t index) const {
 int64_t WindowSampler::largest_window() const {
   int64_t largest = 0;
   for (const SampledVolume& v : volumes_) {
-    int64_t n = 1;
-    for (const int64_t extent : window_of(v)) n *= extent;
-    largest = std::max(largest, n);
+    int64_t rows = 0, samples = 1;  // of the largest part; samples of a row
+    for (const int64_t extent : window_of(v)) samples *= extent;
+    const int64_t extent = window_of(v)[0];
+    for (int64_t p = 0; p < settings_.parts; ++p)
+      rows = std::max(rows, axis_part(extent, settings_.grain, settings_.parts, p).count);
+    if (settings_.tile_rows > 0) rows = std::min(rows, settings_.tile_rows);
+    if (rows < extent) samples = samples / extent * rows;
+    largest = std::max(largest, samples);
   }
   return largest;
 }
 
 WindowSpec WindowSampler::locate(int64_t sample_number) const {
+  if (settings_.parts == 1) return locate_whole(sample_number);
+  return part_of(locate_whole(sample_number / settings_.parts), sample_number % settings_.parts);
+}
+
+WindowSpec WindowSampler::part_of(const WindowSpec& whole, int64_t part) const {
+  const AxisPart cut = axis_part(whole.window_shape()[0], settings_.grain, settings_.parts, part);
+  return whole.slab(cut.first, cut.count);
+}
+
+WindowSpec WindowSampler::locate_whole(int64_t sample_number) const {
   const Turns::Turn turn = turns_.at(sample_number);
   const auto v = static_cast<size_t>(turn.source);
   const Plan& plan = *plans_[v];

@@ -42,6 +42,10 @@ struct SamplerSettings {
   uint64_t working_set_bytes =
       512u << 20;  ///< decoded chunks (float) between which samples are shuffled
   Augmentation augmentation;
+  /// > 1: a sample number n means part n mod `parts` of sample n / `parts`, a slab of its first
+  /// axis that is cut at multiples of `grain`.
+  int64_t parts = 1, grain = 1;
+  int64_t tile_rows = 0;  ///< > 0: windows are read so many rows of their first axis at a time
 };
 
 /// Where one sample comes from and what is done to it.
@@ -56,12 +60,22 @@ struct WindowSpec {
   float gain = 1;               ///< negative: polarity reversed
   float noise = 0;              ///< standard deviation of the added noise
   uint64_t noise_seed = 0;
+  int64_t first_row = 0;       ///< of a slab: where on window axis 0 it begins
+  uint64_t first_element = 0;  ///< of a slab: its first sample's number in the window before flips
   bool operator==(const WindowSpec&) const = default;
 
   /// Samples per window axis, and of the whole window.
   std::vector<int64_t> window_shape() const;
   int64_t elements() const;
+  /// The part [first, first + count) of window axis 0, as it would be cut out of the window.
+  WindowSpec slab(int64_t first, int64_t count) const;
 };
+
+/// Part `part` of `parts` of an axis of `extent` samples, cut at multiples of `grain`.
+struct AxisPart {
+  int64_t first = 0, count = 0;
+};
+AxisPart axis_part(int64_t extent, int64_t grain, int64_t parts, int64_t part);
 
 /// Sample number -> window, by arithmetic: whoever asks, in any order, on any thread, gets the same
 /// answer; nothing is remembered.
@@ -89,11 +103,15 @@ class WindowSampler {
   const Volume& volume(int32_t index) const { return *volumes_[static_cast<size_t>(index)].volume; }
   const Normalisation& normalisation(int32_t index) const;
 
-  /// Samples of the largest window of all volumes.
+  /// Samples that are read at once, of the largest window of all volumes: all, a part or a tile.
   int64_t largest_window() const;
 
   /// Any sample number from 0 up; thread-safe.
   WindowSpec locate(int64_t sample_number) const;
+  /// The whole window of a sample, whatever `parts` is.
+  WindowSpec locate_whole(int64_t sample_number) const;
+  /// Part `part` of a whole window.
+  WindowSpec part_of(const WindowSpec& whole, int64_t part) const;
 
   /// Windows of one volume in pass `pass`.
   int64_t windows_per_pass(int32_t volume, int64_t pass) const;

@@ -152,7 +152,8 @@ void assemble_window(const WindowSpec& spec, const Volume& volume,
       for (int64_t x = 0; x < shape[1]; ++x) {
         if (live[static_cast<size_t>((origin[0] + i) * columns + origin[1] + x)] == 0) continue;
         const auto first = static_cast<size_t>((i * shape[1] + x) * shape[2]);
-        add_noise(out.subspan(first, static_cast<size_t>(shape[2])), spec.noise, noise, first);
+        add_noise(out.subspan(first, static_cast<size_t>(shape[2])), spec.noise, noise,
+                  spec.first_element + first);
       }
     }
   }
