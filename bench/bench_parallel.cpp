@@ -60,7 +60,7 @@ class Transformer : public model::Model {
   int64_t tokens_per_sample() const override { return grid_.tokens(); }
   double forward_flops_per_sample() const override {
     return static_cast<double>(blocks_.size()) *
-           model::VitBlock::forward_flops(shape_, grid_.tokens(), grid_.tokens());
+           model::VitBlock::forward_flops(shape_, grid_.tokens(), grid_.tokens(), grid_.tokens());
   }
 
  private:
