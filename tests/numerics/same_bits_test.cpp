@@ -88,6 +88,21 @@ TEST_F(SameBits, WithActivationsComputedAgainInBackward) {
   }
 }
 
+TEST_F(SameBits, WithParametersInBf16WhateverTheStrategy) {
+  const std::string bf16 = "train.param_dtype=bf16";
+  const std::string rounded = job_->digest("bf16-one", 1, {bf16});
+  EXPECT_NE(rounded, quiet_);
+  for (const std::string strategy : {"ddp", "zero2", "zero3", "fsdp"})
+    EXPECT_EQ(job_->digest("bf16-" + strategy, 3, {bf16, "parallel.strategy=" + strategy}), rounded)
+        << strategy;
+  EXPECT_EQ(
+      job_->digest("bf16-tcp", 2, {bf16, "parallel.strategy=zero1", "parallel.transport=tcp"}),
+      rounded);
+  EXPECT_EQ(job_->digest("bf16-lost", 3, {bf16, "parallel.strategy=zero3", "parallel.backups=1"},
+                         {"CRATON_FAULTS=apply.middle:rank=1:step=2:kill"}),
+            rounded);
+}
+
 TEST_F(SameBits, AnotherSeedIsAnotherState) {
   EXPECT_NE(job_->digest("other", 1, {"seed=12"}), quiet_);
 }

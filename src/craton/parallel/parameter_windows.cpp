@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "craton/base/bf16.h"
 #include "craton/base/check.h"
 #include "craton/runtime/progress_page.h"
 
@@ -35,6 +36,10 @@ size_t ParameterWindows::bucket_of(int64_t chunk) const {
   return static_cast<size_t>(chunk / buckets_.front().chunk_count);
 }
 
+size_t ParameterWindows::element_bytes() const {
+  return state_.parameter_type() == ParameterType::kFp32 ? sizeof(float) : sizeof(uint16_t);
+}
+
 void ParameterWindows::open(Step version, Phase phase, int readers) {
   CRATON_CHECK(sends_.empty() && messages_.empty(), "windows are still open");
   version_ = version;
@@ -42,13 +47,15 @@ void ParameterWindows::open(Step version, Phase phase, int readers) {
   reading_ = communicator_.rank().value() < readers;
   taken_.assign(buckets_.size(), false);
   sources_.assign(static_cast<size_t>(layout_.chunk_count()), nullptr);
+  for (int64_t c = 0; c < layout_.chunk_count(); ++c) {
+    if (giver(layout_.shard_of(c), communicator_.rank()) == communicator_.rank()) state_.round(c);
+  }
   for (size_t b = 0; b < buckets_.size(); ++b) {
     for (int r = 0; r < readers; ++r) {
       if (Rank(r) == communicator_.rank()) continue;
       std::vector<std::span<const std::byte>> pieces;
       for (int64_t c : given(buckets_[b], communicator_.rank(), Rank(r))) {
-        pieces.push_back(std::as_bytes(
-            std::span(state_.parameters(c), static_cast<size_t>(layout_.chunk(c).length))));
+        pieces.push_back(state_.model_parameters(c));
       }
       if (pieces.empty()) continue;
       sends_.push_back(communicator_.send(
@@ -64,7 +71,7 @@ void ParameterWindows::take(size_t bucket) {
     const std::vector<int64_t> chunks = given(buckets_[bucket], Rank(r), self);
     if (chunks.empty()) continue;
     if (Rank(r) == self) {
-      for (int64_t c : chunks) sources_[static_cast<size_t>(c)] = state_.parameters(c);
+      for (int64_t c : chunks) sources_[static_cast<size_t>(c)] = state_.model_parameters(c).data();
       continue;
     }
     const uint64_t number = operation(version_, phase_, 0, static_cast<int64_t>(bucket));
@@ -74,8 +81,8 @@ void ParameterWindows::take(size_t bucket) {
     for (size_t k = 0; k < chunks.size(); ++k) {
       const auto& piece = message->pieces()[k];
       CRATON_CHECK(piece.size() ==
-                   static_cast<size_t>(layout_.chunk(chunks[k]).length) * sizeof(float));
-      sources_[static_cast<size_t>(chunks[k])] = reinterpret_cast<const float*>(piece.data());
+                   static_cast<size_t>(layout_.chunk(chunks[k]).length) * element_bytes());
+      sources_[static_cast<size_t>(chunks[k])] = piece.data();
     }
     messages_.push_back(std::move(message));
   }
@@ -88,8 +95,13 @@ void ParameterWindows::read(Extent extent, float* to) {
     const size_t bucket = bucket_of(chunk);
     if (!taken_[bucket]) take(bucket);
     const int64_t length = std::min(extent.end(), layout_.chunk(chunk).end()) - at;
-    std::memcpy(to, sources_[static_cast<size_t>(chunk)] + (at - chunk * kChunkElements),
-                static_cast<size_t>(length) * sizeof(float));
+    const std::byte* from = sources_[static_cast<size_t>(chunk)] +
+                            static_cast<size_t>(at - chunk * kChunkElements) * element_bytes();
+    if (state_.parameter_type() == ParameterType::kFp32) {
+      std::memcpy(to, from, static_cast<size_t>(length) * sizeof(float));
+    } else {
+      expand_bf16({reinterpret_cast<const uint16_t*>(from), static_cast<size_t>(length)}, to);
+    }
     to += length;
     at += length;
   }

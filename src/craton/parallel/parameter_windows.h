@@ -22,8 +22,8 @@ namespace craton::parallel {
 ///
 /// Nobody waits for others to compute the same: workers may run other modules, other numbers of
 /// micro-batches, or none. Between workers of one host a window is the holder's own memory, so only
-/// what is read is copied. Over TCP its bytes have been sent when it is read: 4 * numel * (W-1)/W
-/// per worker and step, kept by the reader until it closes. One thread.
+/// what is read is copied. Over TCP its bytes have been sent when it is read: 4 (bf16: 2) * numel *
+/// (W-1)/W per worker and step, kept by the reader until it closes. One thread.
 class ParameterWindows {
  public:
   /// `holders`: by shard, those that stay; the readers of a shard are spread over them.
@@ -32,7 +32,8 @@ class ParameterWindows {
 
   /// All members call it at the same version; ranks below `readers` may read.
   void open(Step version, Phase phase, int readers);
-  /// Copies a run of parameters of the open version. Waits for holders that have not opened yet.
+  /// Copies a run of parameters of the open version, as fp32 whatever their type. Waits for holders
+  /// that have not opened yet.
   void read(Extent extent, float* to);
   /// This worker is through with the open version.
   void close();
@@ -45,6 +46,7 @@ class ParameterWindows {
   std::vector<int64_t> given(const Bucket& bucket, Rank from, Rank to) const;
   void take(size_t bucket);
   size_t bucket_of(int64_t chunk) const;
+  size_t element_bytes() const;
 
   ShardedState& state_;
   const std::vector<Bucket>& buckets_;
@@ -55,8 +57,8 @@ class ParameterWindows {
   Step version_{-1};
   Phase phase_ = Phase::kGather;
   bool reading_ = false;
-  std::vector<bool> taken_;            // by bucket
-  std::vector<const float*> sources_;  // by chunk, once its bucket is taken
+  std::vector<bool> taken_;                // by bucket
+  std::vector<const std::byte*> sources_;  // by chunk, once its bucket is taken
   std::vector<std::unique_ptr<comm::Message>> messages_;
   std::vector<std::unique_ptr<comm::PendingSend>> sends_;
 };

@@ -5,15 +5,19 @@
 
 #include <algorithm>
 
+#include "craton/base/bf16.h"
 #include "craton/base/check.h"
 
 namespace craton::parallel {
 
-ShardedState::ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint, Kept kept)
+ShardedState::ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint, Kept kept,
+                           ParameterType type)
     : layout_(layout),
       endpoint_(endpoint),
       kept_(kept),
+      type_(type),
       shards_(static_cast<size_t>(layout.shard_count())) {
+  CRATON_CHECK(type == ParameterType::kFp32 || kept == Kept::kHeld);
   if (keeps_all())
     parameters_ = endpoint_.allocate(static_cast<size_t>(layout_.numel()) * sizeof(float));
 }
@@ -25,6 +29,18 @@ std::span<float> ShardedState::parameters() {
 
 float* ShardedState::parameters(int64_t chunk) {
   return keeps_all() ? parameters().data() + chunk * kChunkElements : at(chunk, 3);
+}
+
+std::span<const std::byte> ShardedState::model_parameters(int64_t chunk) {
+  const auto length = static_cast<size_t>(layout_.chunk(chunk).length);
+  if (type_ == ParameterType::kFp32) return std::as_bytes(std::span(parameters(chunk), length));
+  return std::as_bytes(std::span(rounded(chunk), length));
+}
+
+void ShardedState::round(int64_t chunk) {
+  if (type_ == ParameterType::kFp32) return;
+  const auto length = static_cast<size_t>(layout_.chunk(chunk).length);
+  round_to_bf16({parameters(chunk), length}, rounded(chunk));
 }
 
 void ShardedState::set_parameters(int64_t offset, std::span<const float> values) {
@@ -51,6 +67,7 @@ void ShardedState::hold(ShardId shard) {
   const auto bytes = chunks(shard).size() * kChunkElements * sizeof(float);
   for (comm::Buffer& buffer : std::span(entry.buffers).first(keeps_all() ? 3 : 4))
     buffer = endpoint_.allocate(bytes);
+  if (type_ == ParameterType::kBf16) entry.rounded = endpoint_.allocate(bytes / 2);
   entry.held = true;
   entry.copy = {};
   entry.copy.shard = shard;
@@ -73,10 +90,19 @@ std::vector<cluster::CopyState> ShardedState::copies() const {
   return out;
 }
 
-float* ShardedState::at(int64_t chunk, int which) {
+const ShardedState::Shard& ShardedState::holder_of(int64_t chunk) const {
   const Shard& shard = shards_[static_cast<size_t>(layout_.shard_of(chunk).value())];
   CRATON_CHECK(shard.held, "chunk {} of a shard that this worker does not hold", chunk);
-  return reinterpret_cast<float*>(shard.buffers[which].data()) +
+  return shard;
+}
+
+float* ShardedState::at(int64_t chunk, int which) {
+  return reinterpret_cast<float*>(holder_of(chunk).buffers[which].data()) +
+         chunk / layout_.shard_count() * kChunkElements;
+}
+
+uint16_t* ShardedState::rounded(int64_t chunk) {
+  return reinterpret_cast<uint16_t*>(holder_of(chunk).rounded.data()) +
          chunk / layout_.shard_count() * kChunkElements;
 }
 

@@ -17,14 +17,21 @@ enum class Kept {
   kHeld,  ///< those of the shards that it holds
 };
 
+/// In which form parameters reach the model. The update is always made to the fp32 master weights.
+enum class ParameterType {
+  kFp32,
+  kBf16,  ///< rounded to nearest even; goes with Kept::kHeld
+};
+
 /// The training state of this worker: parameters (fp32, the master weights), and for each held
 /// shard the two AdamW moments and the redo slot (the reduced gradient of the step in flight), with
 /// what they are worth. All buffers are the endpoint's, so peers of the same host read them in
-/// place. Memory: 12 bytes per held element, and 4 per kept parameter. Not thread-safe; distinct
-/// chunks may be written at once.
+/// place. Memory: 12 bytes per held element, 4 per kept parameter, and 2 per held element where the
+/// model gets bf16. Not thread-safe; distinct chunks may be written at once.
 class ShardedState {
  public:
-  ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint, Kept kept = Kept::kAll);
+  ShardedState(const FlatLayout& layout, comm::Endpoint& endpoint, Kept kept = Kept::kAll,
+               ParameterType type = ParameterType::kFp32);
 
   const FlatLayout& layout() const { return layout_; }
 
@@ -34,6 +41,12 @@ class ShardedState {
   /// The chunk's parameters are here.
   bool keeps(int64_t chunk) const { return keeps_all() || holds(layout_.shard_of(chunk)); }
   float* parameters(int64_t chunk);
+  ParameterType parameter_type() const { return type_; }
+  /// A kept chunk's parameters as the model gets them: of parameter_type(), as they were when
+  /// `round` was last called. Stay in place while the shard is held.
+  std::span<const std::byte> model_parameters(int64_t chunk);
+  /// After the parameters of a held chunk have changed.
+  void round(int64_t chunk);
   /// Sets what is kept of the run that begins at element `offset`.
   void set_parameters(int64_t offset, std::span<const float> values);
 
@@ -64,12 +77,16 @@ class ShardedState {
     bool held = false;
     cluster::CopyState copy;
     comm::Buffer buffers[4];  // exp_avg, exp_avg_sq, slot, parameters unless all are kept
+    comm::Buffer rounded;     // bf16, where the model gets that
   };
+  const Shard& holder_of(int64_t chunk) const;
   float* at(int64_t chunk, int which);
+  uint16_t* rounded(int64_t chunk);
 
   FlatLayout layout_;
   comm::Endpoint& endpoint_;
   Kept kept_;
+  ParameterType type_;
   comm::Buffer parameters_;  // where all are kept
   std::vector<Shard> shards_;
 };

@@ -75,7 +75,7 @@ StepEngine::StepEngine(ShardedState& state, GradientBuffers& gradients, StepProg
       micro_batches_(decision.micro_batches) {
   assignment_ = make_assignment(strategy_, micro_batches_, decision_, communicator_.world_size(),
                                 training_, true);
-  if (shards_parameters(strategy_))
+  if (!state_.keeps_all())
     windows_.emplace(state_, gradients_.buckets(), communicator_, decision_.placement.holders);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "craton/base/bf16.h"
 #include "craton/base/philox.h"
 
 namespace craton::parallel {
@@ -29,6 +30,7 @@ struct Job {
   bool reverse_delivery = false;
   int backups = 0;
   int shard_group = 0;
+  ParameterType parameters = ParameterType::kFp32;
 };
 
 struct Ending {
@@ -53,12 +55,21 @@ float gradient_of(int64_t step, int32_t m, int64_t element) {
          std::ldexp(1.0f, static_cast<int>(element % 9) - 4);
 }
 
+std::vector<float> rounded(std::vector<float> values) {
+  std::vector<uint16_t> bits(values.size());
+  round_to_bf16(values, bits.data());
+  expand_bf16(bits, values.data());
+  return values;
+}
+
 Ending run_worker(const Job& job, comm::Endpoint& endpoint, const comm::Group& group) {
   const FlatLayout layout(slots(), job.shards);
-  const bool sharded = shards_parameters(job.strategy);
-  ShardedState state(layout, endpoint, sharded ? Kept::kHeld : Kept::kAll);
+  const bool bf16 = job.parameters == ParameterType::kBf16;
+  const bool sharded = shards_parameters(job.strategy) || bf16;
+  ShardedState state(layout, endpoint, sharded ? Kept::kHeld : Kept::kAll, job.parameters);
   std::vector<float> initial;
   for (int64_t i = 0; i < layout.numel(); ++i) initial.push_back(gradient_of(0, 0, i));
+  const std::vector<float> given = bf16 ? rounded(initial) : initial;
   GradientBuffers gradients(layout, make_buckets(layout, job.bucket_bytes), endpoint,
                             job.micro_batches);
   const auto communicator = endpoint.join(group);
@@ -80,7 +91,7 @@ Ending run_worker(const Job& job, comm::Endpoint& endpoint, const comm::Group& g
     for (int64_t t = 1; t <= job.steps; ++t) {
       work.compute = [&](int32_t m) {
         if (sharded) read_all();
-        EXPECT_TRUE(!sharded || t > 1 || read == initial);
+        EXPECT_TRUE(!sharded || t > 1 || read == given);
         std::vector<float> gradient;
         const auto count = static_cast<int>(layout.slots().size());
         for (int k = 0; k < count; ++k) {
@@ -188,6 +199,25 @@ TEST(StepEngine, BackupsDoNotChangeBits) {
       plain.backups = 0;
       plain.workers = 1;
       EXPECT_EQ(run_job(job).digest, run_job(plain).digest);
+    }
+  }
+}
+
+TEST(StepEngine, Bf16ReachesTheModelAndFp32IsUpdated) {
+  for (comm::TransportChoice transport :
+       {comm::TransportChoice::kSharedMemory, comm::TransportChoice::kTcp}) {
+    for (Strategy strategy : kStrategies) {
+      for (int workers : {1, 3}) {
+        Job job;
+        job.strategy = strategy;
+        job.workers = workers;
+        job.transport = transport;
+        job.parameters = ParameterType::kBf16;
+        const Ending ending = run_job(job);
+        // These gradients do not depend on the parameters, so the master weights are the same.
+        EXPECT_EQ(ending.digest, quiet_run().digest) << to_string(strategy) << " " << workers;
+        EXPECT_EQ(ending.parameters, rounded(quiet_run().parameters));
+      }
     }
   }
 }

@@ -250,6 +250,7 @@ TrainRecipe read_train(const Settings& s, const DataRecipe& data) {
                     t.schedule.warmup_steps, t.steps));
   }
   t.schedule.min_lr_ratio = bounded_number(schedule, "min_lr_ratio", 0, 0, 1);
+  t.param_dtype = s.choice("param_dtype", t.param_dtype, {"fp32", "bf16"});
   t.clip_norm = bounded_number(s, "clip_norm", t.clip_norm, 0, 1e9);
   t.activation_checkpointing = s.boolean("activation_checkpointing", t.activation_checkpointing);
   t.validate_every = bounded(s, "validate_every", t.validate_every, 0, kMostSteps);
@@ -527,6 +528,7 @@ std::string Recipe::digest() const {
   text += fmt::format("{} {} {} {} {} {}\n", o.kind, o.lr, o.beta1, o.beta2, o.eps, o.weight_decay);
   text += fmt::format("{} {} {}\n", train.schedule.kind, train.schedule.warmup_steps,
                       train.schedule.min_lr_ratio);
+  if (train.param_dtype != "fp32") text += fmt::format("parameters {}\n", train.param_dtype);
   if (elastic.scales_batch) {
     text += fmt::format("batch of {} workers, rate {}", elastic.reference_workers,
                         elastic.learning_rate);

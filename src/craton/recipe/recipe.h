@@ -89,6 +89,7 @@ struct TrainRecipe {
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
   double clip_norm = 1;                   ///< 0: no clipping
+  std::string param_dtype = "fp32";       ///< in which the model gets its parameters: or "bf16"
   bool activation_checkpointing = false;  ///< blocks are computed again in backward
   int64_t validate_every = 50;            ///< steps; 0: never
   int64_t validation_samples = 32;

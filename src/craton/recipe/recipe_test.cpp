@@ -197,6 +197,7 @@ TEST(Recipe, ImpossibleCombinationsAreErrors) {
       {{"train.optimizer.kind=sgd"}, "expected one of adamw"},
       {{"train.schedule.min_lr_ratio=2"}, "must be between 0 and 1"},
       {{"train.clip_norm=-1"}, "must be between 0 and"},
+      {{"train.param_dtype=fp16"}, "expected one of fp32, bf16"},
       {{"data.validation_fraction=0", "train.validate_every=5"}, "nothing is kept for validation"},
       {{"train.validation_samples=0"}, "must be above 0 to validate"},
       {{"train.micro_batch=1", "train.global_batch=100000"},
@@ -324,7 +325,7 @@ TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
         "checkpoint.every=3", "run.folder=/tmp/x", "name=other", "train.log_every=5",
         "train.validate_every=3", "train.validation_samples=3", "data.prefetch_bytes=64MiB",
         "parallel.shards=64", "data.volumes.0.uri=/else/a.mdio", "parallel.bucket_bytes=1MiB",
-        "data.loader_threads=2", "elastic.reference_workers=2"}) {
+        "data.loader_threads=2", "train.param_dtype=fp32", "elastic.reference_workers=2"}) {
     EXPECT_EQ(read({same}).digest(), digest) << same;
   }
   for (const char* other :
@@ -332,7 +333,7 @@ TEST(Recipe, DigestKnowsWhatTheBitsDependOn) {
         "train.optimizer.lr=0.1", "model.dim=64", "data.volumes.0.uri=b.mdio",
         "data.augment.noise=0.1", "train.clip_norm=2", "data.window=[32, 64, 32]",
         "data.volumes.0.window=[32, 64, 32]", "data.working_set_bytes=64MiB",
-        "train.schedule.warmup_steps=2"}) {
+        "train.schedule.warmup_steps=2", "train.param_dtype=bf16"}) {
     EXPECT_NE(read({other}).digest(), digest) << other;
   }
 }

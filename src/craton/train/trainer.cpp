@@ -137,14 +137,21 @@ int64_t checked_grain(const recipe::Recipe& recipe, const model::Model& model) {
   return grain;
 }
 
+/// A model whose parameters are rounded reads them block by block under any strategy: what a worker
+/// keeps are master weights.
+parallel::Kept kept_parameters(const recipe::Recipe& recipe) {
+  const bool all = !parallel::shards_parameters(parallel::parse_strategy(recipe.parallel.strategy));
+  return all && recipe.train.param_dtype == "fp32" ? parallel::Kept::kAll : parallel::Kept::kHeld;
+}
+
 /// Parameters, gradient and moments of one worker, against what the machine has left.
 void check_memory(const recipe::Recipe& recipe, int64_t parameters) {
   const double workers = static_cast<double>(recipe.parallel.workers);
   const auto strategy = parallel::parse_strategy(recipe.parallel.strategy);
   const double share = strategy == parallel::Strategy::kDdp ? 1.0 : 1.0 / workers;
   // The moments and the redo slot are shared; parameters and gradients where the strategy says so.
-  const double each =
-      parallel::shards_parameters(strategy) ? std::max(1.0, 4 * share) : 2 + 3 * share;
+  double each = parallel::shards_parameters(strategy) ? std::max(1.0, 4 * share) : 2 + 3 * share;
+  if (recipe.train.param_dtype == "bf16") each += 0.5 * share;
   const double needed = static_cast<double>(parameters) * 4 * each * workers;
   const auto available = static_cast<double>(runtime::available_memory());
   if (needed > available) {
@@ -195,14 +202,17 @@ void Trainer::lay_out() {
   for (const auto& item : model_->named_buffers()) fixed_.emplace_back(item.key(), item.value());
   check_memory(recipe_, total);
   const parallel::FlatLayout layout(std::move(slots), static_cast<int>(recipe_.parallel.shards));
-  const bool sharded = parallel::shards_parameters(strategy_);
-  state_ = std::make_unique<parallel::ShardedState>(
-      layout, endpoint_, sharded ? parallel::Kept::kHeld : parallel::Kept::kAll);
+  const parallel::Kept kept = kept_parameters(recipe_);
+  const bool gathers = kept == parallel::Kept::kHeld;
+  state_ = std::make_unique<parallel::ShardedState>(layout, endpoint_, kept,
+                                                    recipe_.train.param_dtype == "bf16"
+                                                        ? parallel::ParameterType::kBf16
+                                                        : parallel::ParameterType::kFp32);
   gradients_ = std::make_unique<parallel::GradientBuffers>(
       layout, parallel::make_buckets(layout, recipe_.parallel.bucket_bytes), endpoint_,
       static_cast<int32_t>(recipe_.units()));
   for (size_t k = 0; k < parameters.size(); ++k) {
-    if (!sharded) {
+    if (!gathers) {
       const auto& slot = layout.slots()[k];
       const torch::Tensor view =
           torch::from_blob(state_->parameters().data() + slot.offset, slot.shape, torch::kFloat32);
@@ -215,7 +225,7 @@ void Trainer::lay_out() {
           gradients_->deliver(k, gradient.data_ptr<float>());
         }));
   }
-  if (sharded)
+  if (gathers)
     gathered_ = std::make_unique<parallel::GatheredParameters>(*state_, std::move(parameters));
 }
 
