@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   craton::app::add_store(app);
   craton::app::add_bench(app);
   craton::app::add_cache(app);
+  craton::app::add_plan(app);
   craton::app::add_resume(app);
   craton::app::add_jobs(app);
   craton::app::add_status(app);

@@ -12,6 +12,7 @@ void add_predict(CLI::App& app);
 void add_store(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_cache(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_resume(CLI::App& app);
 void add_jobs(CLI::App& app);
 void add_status(CLI::App& app);
