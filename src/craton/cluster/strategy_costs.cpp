@@ -69,9 +69,9 @@ StrategyCosts strategy_costs(const std::string& strategy, const ModelCosts& mode
     c.hidden_seconds = std::min(g * all_at_once, backward);
   } else if (strategy == "zero3" || strategy == "fsdp") {
     c.memory_bytes = (16 + 16 * b) * p / w + sums + 8 * p / model.blocks;
-    c.sent_bytes = (grad + 2 * param) * g * p * v + backup;
-    const double blocks = ring_seconds(worker, workers, 2 * param * p * v, 2 * model.blocks);
-    c.communication_seconds = g * (all_at_once + blocks);
+    c.sent_bytes = (grad * g + param) * p * v + backup;
+    c.communication_seconds =
+        g * all_at_once + ring_seconds(worker, workers, param * p * v, model.blocks);
     c.hidden_seconds = std::min(c.communication_seconds, c.compute_seconds);
   } else {
     fail(ErrorCode::kInvalidArgument, "no costs are known of strategy '{}'", strategy);

@@ -47,13 +47,18 @@ struct StrategyCosts {
   bool fits = true;
 };
 
-/// Craton's strategies: ddp, zero1, zero2, zero3, fsdp. W workers, G micro-batches of each, P
-/// parameters, b backups, v = (W-1)/W:
+/// Craton's strategies, with W workers, G micro-batches of each, P parameters, b backups, v =
+/// (W-1)/W and sums = 4 P/W (ceil(log2 G) + 1). Memory in bytes, activations come on top:
 ///
-///   memory   ddp 16 P + 4 P (sums); zero1 8 P + (12 + 12 b) P/W; zero2 4 P + (12 + 12 b) P/W +
-///   sums; zero3, fsdp (16 + 16 b) P/W + sums + two blocks; sums are 4 P/W * (ceil(log2 G) + 1);
-///   each plus activations sent     ddp, zero1 8 P v; zero2 4 P v (G + 1); zero3, fsdp 4 P v (3 G);
-///   backups 4 P b / W
+///   ddp          20 P
+///   zero1        8 P + (12 + 12 b) P/W
+///   zero2        4 P + (12 + 12 b) P/W + sums
+///   zero3, fsdp  (16 + 16 b) P/W + sums + 8 P/blocks
+///
+/// Sent by a worker in a step, in bytes; backups add 4 P b/W:
+///
+///   ddp, zero1          8 P v
+///   zero2, zero3, fsdp  4 P v (G + 1)   a window is sent once per step, however often it is read
 ///
 /// What is sent while a worker computes is hidden as far as computing lasts: gradients behind
 /// backward of the last micro-batch (all of them with zero2 and up), gathered parameters behind the

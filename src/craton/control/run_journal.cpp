@@ -75,6 +75,8 @@ void RunJournal::on_step(const protocol::StepDone& step, int workers) {
   metrics.reduce_seconds = step.reduce_seconds;
   metrics.gather_seconds = step.gather_seconds;
   metrics.data_wait_seconds = step.data_wait_seconds;
+  metrics.communication_seconds = step.communication_seconds;
+  metrics.sent_bytes = step.sent_bytes;
   metrics.memory_bytes = step.resident_bytes;
   metrics.elapsed_seconds = elapsed();
   metrics.time =

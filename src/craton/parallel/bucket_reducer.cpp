@@ -194,13 +194,22 @@ void BucketReducer::run() {
 }
 
 void BucketReducer::run_step(Step) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  Clock::duration awaited{0};
+  const auto awaited_task = [&](int round, size_t bucket) {
+    const auto asked = Clock::now();
+    Task task = await(round, bucket);
+    awaited += Clock::now() - asked;
+    return task;
+  };
   partials_.clear();
   for (int round = 0; round < static_cast<int>(rounds_.size()); ++round) {
     const RoundPlan& plan = rounds_[static_cast<size_t>(round)];
     begin_round(plan);
     size_t previous = buckets_.size();
     for (size_t b = buckets_.size(); b-- > 0;) {
-      collect(await(round, b));
+      collect(awaited_task(round, b));
       if (!plan.last) continue;
       send_slots(b);
       // One bucket behind, so that the others have had time to reduce theirs.
@@ -215,6 +224,7 @@ void BucketReducer::run_step(Step) {
   mark_slots();
   acknowledge();
   partials_.clear();
+  busy_ = Clock::now() - begin - awaited;
 }
 
 void BucketReducer::begin_round(const RoundPlan& plan) {

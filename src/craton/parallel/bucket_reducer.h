@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -68,6 +69,10 @@ class BucketReducer {
   /// NaN or infinite if an element is. After `finish`.
   const std::vector<double>& squares() const { return squares_; }
 
+  /// Seconds of this step in which the reducer sent, received or added up, or waited for other
+  /// workers; not those in which it waited for this worker's backward. After `finish`.
+  double busy_seconds() const { return busy_.count(); }
+
  private:
   struct Task {
     int round = 0;
@@ -130,6 +135,7 @@ class BucketReducer {
   std::optional<std::pair<int, size_t>> missing_;  // what the thread waits for from this worker
   bool active_ = false, stop_ = false;
   std::exception_ptr error_;
+  std::chrono::duration<double> busy_{0};  // the thread's, in this step
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "craton/base/bf16.h"
 #include "craton/base/check.h"
@@ -89,7 +90,10 @@ void ParameterWindows::take(size_t bucket) {
   taken_[bucket] = true;
 }
 
+double ParameterWindows::lap() { return std::exchange(read_time_, {}).count(); }
+
 void ParameterWindows::read(Extent extent, float* to) {
+  const auto begin = std::chrono::steady_clock::now();
   for (int64_t at = extent.offset; at < extent.end();) {
     const int64_t chunk = at / kChunkElements;
     const size_t bucket = bucket_of(chunk);
@@ -105,6 +109,7 @@ void ParameterWindows::read(Extent extent, float* to) {
     to += length;
     at += length;
   }
+  read_time_ += std::chrono::steady_clock::now() - begin;
 }
 
 void ParameterWindows::close() {

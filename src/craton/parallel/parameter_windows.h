@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,8 @@ class ParameterWindows {
   /// Copies a run of parameters of the open version, as fp32 whatever their type. Waits for holders
   /// that have not opened yet.
   void read(Extent extent, float* to);
+  /// Seconds spent in `read` since the last call.
+  double lap();
   /// This worker is through with the open version.
   void close();
   /// Everybody is: the own chunks may change. After `close` at all readers.
@@ -54,6 +57,7 @@ class ParameterWindows {
   const std::vector<std::vector<Rank>> holders_;
   const FlatLayout& layout_;
 
+  std::chrono::duration<double> read_time_{0};
   Step version_{-1};
   Phase phase_ = Phase::kGather;
   bool reading_ = false;

@@ -97,6 +97,8 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   result.micro_batches = micro_batches_;
   result.position = progress_.position;
   Stopwatch watch;
+  const uint64_t sent_before = communicator_.traffic().bytes_sent;
+  if (windows_) windows_->lap();
   start_reducer();
   set_fault_step(step.value());
   progress_.losses.resize(static_cast<size_t>(micro_batches_));
@@ -105,13 +107,15 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   enter_phase(cluster::StepPhase::kCompute);
   compute_and_reduce(step, work);
   if (windows_) windows_->close();
-  result.compute_seconds = watch.lap();
+  const double reading = windows_ ? windows_->lap() : 0;
+  result.compute_seconds = watch.lap() - reading;
   enter_phase(cluster::StepPhase::kReduce);
   {
     const runtime::ProgressWait wait(operation(step, Phase::kCommit));
     reducer_->finish();
   }
   result.reduce_seconds = watch.lap();
+  result.communication_seconds = reducer_->busy_seconds();
 
   result.contributed = progress_.contributed;
   result.loss = mean_loss(progress_.losses);
@@ -135,7 +139,9 @@ StepResult StepEngine::run(Step step, const StepWork& work) {
   if (!work.skips_gather(result)) gather(step);
   CRATON_FAULT_POINT("gather.after");
   if (first_) after_first_commit();
-  result.gather_seconds = watch.lap();
+  result.gather_seconds = watch.lap() + reading;
+  result.communication_seconds += result.commit_seconds + result.gather_seconds;
+  result.sent_bytes = communicator_.traffic().bytes_sent - sent_before;
   return result;
 }
 

@@ -46,6 +46,9 @@ struct StepResult {
   /// Of this worker; reduce is what was not hidden behind compute.
   double compute_seconds = 0, reduce_seconds = 0, commit_seconds = 0, apply_seconds = 0,
          gather_seconds = 0;
+  /// Of this worker: reducing, committing and gathering, also what was hidden behind compute.
+  double communication_seconds = 0;
+  uint64_t sent_bytes = 0;  ///< handed to others, within a host also what they did not read
 };
 
 /// What the operator needs to know for the next generation. Frozen: nothing of the last one changes

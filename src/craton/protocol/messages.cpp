@@ -26,6 +26,8 @@ void fill(wire::StepDone& to, const StepDone& m) {
   to.set_resident_bytes(m.resident_bytes);
   to.set_batch(m.batch);
   to.set_samples_seen(m.samples_seen);
+  to.set_communication_seconds(m.communication_seconds);
+  to.set_sent_bytes(m.sent_bytes);
 }
 
 StepDone read(const wire::StepDone& from) {
@@ -43,7 +45,9 @@ StepDone read(const wire::StepDone& from) {
              from.data_wait_seconds(),
              from.resident_bytes(),
              from.batch(),
-             from.samples_seen()};
+             from.samples_seen(),
+             from.communication_seconds(),
+             from.sent_bytes()};
   if (from.has_validation_loss()) m.validation_loss = from.validation_loss();
   return m;
 }

@@ -56,6 +56,8 @@ struct StepDone {
          data_wait_seconds = 0;
   uint64_t resident_bytes = 0;
   int64_t batch = 0, samples_seen = 0;  ///< samples of this step; of all steps up to it
+  double communication_seconds = 0;     ///< hidden behind compute or not
+  uint64_t sent_bytes = 0;
 };
 
 struct SavedParameter {

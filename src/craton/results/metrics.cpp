@@ -43,6 +43,8 @@ std::optional<StepMetrics> parse_line(std::string_view line) {
   m.reduce_seconds = number_of(json, "reduce_seconds");
   m.gather_seconds = number_of(json, "gather_seconds");
   m.data_wait_seconds = number_of(json, "data_wait_seconds");
+  m.communication_seconds = number_of(json, "communication_seconds");
+  m.sent_bytes = static_cast<uint64_t>(number_of(json, "sent_bytes"));
   m.memory_bytes = static_cast<uint64_t>(number_of(json, "memory_bytes"));
   m.elapsed_seconds = number_of(json, "elapsed_seconds");
   m.time = number_of(json, "time");
@@ -115,6 +117,8 @@ std::string json_line(const StepMetrics& m) {
   json["reduce_seconds"] = m.reduce_seconds;
   json["gather_seconds"] = m.gather_seconds;
   json["data_wait_seconds"] = m.data_wait_seconds;
+  json["communication_seconds"] = m.communication_seconds;
+  json["sent_bytes"] = m.sent_bytes;
   json["memory_bytes"] = m.memory_bytes;
   json["elapsed_seconds"] = m.elapsed_seconds;
   json["time"] = m.time;

@@ -33,9 +33,11 @@ struct StepMetrics {
   int64_t skipped_steps = 0;            ///< so far
   double seconds = 0;
   double compute_seconds = 0, reduce_seconds = 0, gather_seconds = 0, data_wait_seconds = 0;
-  uint64_t memory_bytes = 0;   ///< resident, largest worker
-  double elapsed_seconds = 0;  ///< since the run started
-  double time = 0;             ///< seconds since 1970
+  double communication_seconds = 0;  ///< hidden behind compute or not
+  uint64_t sent_bytes = 0;           ///< by one worker
+  uint64_t memory_bytes = 0;         ///< resident, largest worker
+  double elapsed_seconds = 0;        ///< since the run started
+  double time = 0;                   ///< seconds since 1970
 
   // Filled in by derive_rates.
   double samples_per_second = 0, tokens_per_second = 0, flops_per_second = 0;

@@ -30,6 +30,8 @@ StepMetrics sample(int64_t step) {
   m.seconds = 0.5;
   m.data_wait_seconds = 0.0015;
   m.memory_bytes = 3u << 29;
+  m.communication_seconds = 0.25;
+  m.sent_bytes = uint64_t{5} << 30;
   m.batch = 16;
   m.samples_seen = 16 * step;
   JobConstants job;
@@ -88,6 +90,8 @@ TEST(Metrics, FilesReadBackAndGoOn) {
   EXPECT_DOUBLE_EQ(*steps[4].validation_loss, 0.75);
   EXPECT_TRUE(std::isnan(steps[3].loss));
   EXPECT_EQ(steps[0].memory_bytes, 3u << 29);
+  EXPECT_EQ(steps[0].communication_seconds, 0.25);
+  EXPECT_EQ(steps[0].sent_bytes, uint64_t{5} << 30);
   EXPECT_EQ(steps[2].batch, 16);
   EXPECT_EQ(steps[2].samples_seen, 48);
   EXPECT_DOUBLE_EQ(steps[0].peak_share, 0.4);

@@ -306,6 +306,8 @@ protocol::StepDone Trainer::describe(const parallel::StepResult& result,
   done.compute_seconds = result.compute_seconds;
   done.reduce_seconds = result.reduce_seconds + result.commit_seconds;
   done.gather_seconds = result.gather_seconds;
+  done.communication_seconds = result.communication_seconds;
+  done.sent_bytes = result.sent_bytes;
   done.resident_bytes = runtime::resident_memory();
   return done;
 }

@@ -37,9 +37,10 @@ struct ParallelArguments {
 /// What one run showed.
 struct Measured {
   double step_seconds = 0, samples_per_second = 0;
-  double visible_share = 0;  ///< of a step: reduce, commit and gather that computing did not hide
-  double memory_bytes = 0;
-  int64_t parameters = 0, tokens_per_sample = 0;
+  double tokens_per_second = 0;
+  double hidden_share = 1;  ///< of communication, behind computing
+  double memory_bytes = 0, sent_bytes = 0;
+  int64_t parameters = 0;
 };
 
 double median(std::vector<double> values) {
@@ -73,17 +74,23 @@ Measured measure(const ParallelArguments& arguments, const std::string& strategy
     fail(ErrorCode::kInvalidArgument, "{} with {} workers left no metrics in {}", strategy, workers,
          run.string());
   }
-  std::vector<double> seconds, visible;
+  std::vector<double> seconds, hidden, sent, tokens;
   Measured m;
   for (size_t i = kWarmUp; i < metrics.size(); ++i) {
     seconds.push_back(metrics[i].elapsed_seconds - metrics[i - 1].elapsed_seconds);
-    visible.push_back((metrics[i].reduce_seconds + metrics[i].gather_seconds) / metrics[i].seconds);
+    const double visible = metrics[i].reduce_seconds + metrics[i].gather_seconds;
+    const double all = std::max(metrics[i].communication_seconds, visible);
+    hidden.push_back(all > 0 ? 1 - visible / all : 1);
+    sent.push_back(static_cast<double>(metrics[i].sent_bytes));
+    tokens.push_back(metrics[i].tokens_per_second / metrics[i].samples_per_second);
     m.memory_bytes = std::max(m.memory_bytes, static_cast<double>(metrics[i].memory_bytes));
   }
   const auto recipe = recipe::Recipe::load(arguments.recipe, arguments.overrides);
   m.step_seconds = median(seconds);
   m.samples_per_second = static_cast<double>(recipe.train.global_batch) / m.step_seconds;
-  m.visible_share = median(visible);
+  m.tokens_per_second = m.samples_per_second * median(tokens);
+  m.hidden_share = median(hidden);
+  m.sent_bytes = median(sent);
   const auto json = nlohmann::json::parse(runtime::read_text(run / "result.json"));
   m.parameters = json.at("parameters").get<int64_t>();
   return m;
@@ -126,27 +133,30 @@ void run_parallel(const ParallelArguments& arguments) {
   fmt::print("{}: {} steps each, {} worker{}\n", arguments.recipe, arguments.steps,
              arguments.workers, arguments.workers == 1 ? "" : "s");
   std::fflush(stdout);
-  const Measured one = measure(arguments, "ddp", recipe.parallel.context, folder.path());
-  fmt::print("{:<8} {:>10} {:>12} {:>12} {:>12} {:>9} {:>11}\n", "strategy", "samples/s",
-             "resident", "state", "sent/step", "visible", "efficiency");
+  const Measured one = measure(arguments, "ddp", 1, folder.path());
+  fmt::print("{:<8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>11}\n", "strategy",
+             "samples/s", "tokens/s", "memory", "formula", "sent/step", "formula", "hidden",
+             "efficiency");
   std::vector<cluster::StrategyCosts> costs;
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string& strategy : strategies) {
     const Measured m = measure(arguments, strategy, arguments.workers, folder.path());
     auto cost = by_formula(strategy, one, recipe, arguments.workers);
-    const double efficiency = m.samples_per_second / one.samples_per_second *
-                              static_cast<double>(recipe.parallel.context) /
-                              static_cast<double>(arguments.workers);
-    fmt::print("{:<8} {:>10.4g} {:>12} {:>12} {:>12} {:>8.1f}% {:>10.1f}%\n", strategy,
-               m.samples_per_second, format_bytes(m.memory_bytes), format_bytes(cost.memory_bytes),
-               format_bytes(cost.sent_bytes), 100 * m.visible_share, 100 * efficiency);
+    const double efficiency =
+        m.samples_per_second / one.samples_per_second / static_cast<double>(arguments.workers);
+    fmt::print("{:<8} {:>10.4g} {:>10.4g} {:>10} {:>10} {:>10} {:>10} {:>7.1f}% {:>10.1f}%\n",
+               strategy, m.samples_per_second, m.tokens_per_second, format_bytes(m.memory_bytes),
+               format_bytes(cost.memory_bytes), format_bytes(m.sent_bytes),
+               format_bytes(cost.sent_bytes), 100 * m.hidden_share, 100 * efficiency);
     std::fflush(stdout);
     rows.push_back({{"strategy", strategy},
                     {"samples_per_second", m.samples_per_second},
                     {"resident_bytes", m.memory_bytes},
                     {"formula_state_bytes", cost.memory_bytes},
+                    {"sent_bytes", m.sent_bytes},
                     {"formula_sent_bytes", cost.sent_bytes},
-                    {"visible_communication_share", m.visible_share},
+                    {"tokens_per_second", m.tokens_per_second},
+                    {"hidden_communication_share", m.hidden_share},
                     {"efficiency", efficiency}});
     cost.samples_per_second = m.samples_per_second;
     costs.push_back(cost);
@@ -154,10 +164,10 @@ void run_parallel(const ParallelArguments& arguments) {
   const auto choice = cluster::recommend(costs);
   fmt::print("recommended: {}, {}\n", choice.strategy, choice.reason);
   fmt::print(
-      "resident is measured and counts the pages of other workers that were read; state and "
-      "sent/step "
-      "are by formula (docs/parallelism.md); visible is the share of a step in which nothing is "
-      "computed but gradients or parameters are on their way.\n");
+      "memory is what is resident in the largest worker, with programs and activations and the "
+      "pages of other workers that it read; its formula is that of the training state "
+      "(docs/parallelism.md). hidden is the share of communication behind computing. efficiency is "
+      "against one worker with ddp.\n");
   if (!arguments.json.empty()) {
     runtime::write_file_atomically(
         arguments.json, nlohmann::json{{"recipe", arguments.recipe},
