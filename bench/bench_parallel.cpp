@@ -1,7 +1,9 @@
-// Sharding strategies against Debian's PyTorch with DistributedDataParallel (bench/peers/parallel_peer.py), and their memory
-// against the formula. The model is a plain transformer of 6 layers and width 256 on all patches of a window. Both run with one
-// thread per worker and the same pinned kernels, in turns; a figure is the median over all steps. Craton's steps contain
-// everything that a user gets: data, reduction, metrics. This program is also the worker of its jobs.
+// Sharding strategies against Debian's PyTorch with DistributedDataParallel
+// (bench/peers/parallel_peer.py), and their memory against the formula. The model is a plain
+// transformer of 6 layers and width 256 on all patches of a window. Both run with one thread per
+// worker and the same pinned kernels, in turns; a figure is the median over all steps. Craton's
+// steps contain everything that a user gets: data, reduction, metrics. This program is also the
+// worker of its jobs.
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -11,6 +13,7 @@
 #include <thread>
 
 #include "bench_table.h"
+#include "craton/model/job_callback.h"
 #include "craton/model/model.h"
 #include "craton/model/patches.h"
 #include "craton/model/vit_block.h"
@@ -70,7 +73,8 @@ class Transformer : public model::Model {
   torch::Tensor embed_weight_, embed_bias_, norm_weight_, norm_bias_, head_weight_, head_bias_;
 };
 
-/// This process's part of the memory that all workers together use: private pages, and shared ones divided by those who map them.
+/// This process's part of the memory that all workers together use: private pages, and shared ones
+/// divided by those who map them.
 double proportional_bytes() {
   std::ifstream file("/proc/self/smaps_rollup");
   std::string word;
@@ -81,18 +85,22 @@ double proportional_bytes() {
   return bytes;
 }
 
-/// Writes the most memory that this process has used since `begin` into a file, at its end as well as on the way.
+/// Writes the most memory that this process has used since `begin` into a file, on the way, until
+/// it is destroyed.
 class MemoryWatch {
  public:
   explicit MemoryWatch(fs::path file) : file_(std::move(file)), begin_(proportional_bytes()) {
     thread_ = std::thread([this] { watch(); });
-    thread_.detach();
+  }
+  ~MemoryWatch() {
+    over_ = true;
+    thread_.join();
   }
 
  private:
   void watch() {
     double most = 0;
-    while (true) {
+    while (!over_) {
       const double now = proportional_bytes() - begin_;
       if (now > most) {
         most = now;
@@ -101,19 +109,39 @@ class MemoryWatch {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
-  fs::path file_;
-  double begin_;
+  const fs::path file_;
+  const double begin_;
+  std::atomic<bool> over_ = false;
   std::thread thread_;
 };
 
+/// Ends the watch with the last step: the formula is that of training, and the checkpoint behind it
+/// holds a copy of its part.
+class EndOfWatch : public model::JobCallback {
+ public:
+  EndOfWatch(std::unique_ptr<MemoryWatch>& watch, int64_t steps) : watch_(watch), steps_(steps) {}
+  void on_commit(const model::CommittedStep& step) override {
+    if (step.step.value() == steps_) watch_.reset();
+  }
+
+ private:
+  std::unique_ptr<MemoryWatch>& watch_;
+  const int64_t steps_;
+};
+
 int be_worker(int argc, char** argv) {
-  model::register_model("transformer", [](const auto& settings, uint64_t seed) {
+  const char* folder = std::getenv("CRATON_BENCH_MEMORY");
+  const char* steps = std::getenv("CRATON_BENCH_STEPS");
+  std::unique_ptr<MemoryWatch> watch;
+  model::register_model("transformer", [&](const auto& settings, uint64_t seed) {
+    if (folder != nullptr && !watch)  // libraries are loaded, and there is no parameter yet
+      watch = std::make_unique<MemoryWatch>(fs::path(folder) / std::to_string(::getpid()));
     return std::make_shared<Transformer>(settings, seed);
   });
-  const char* folder = std::getenv("CRATON_BENCH_MEMORY");
-  static std::unique_ptr<MemoryWatch> watch;
-  if (folder != nullptr)
-    watch = std::make_unique<MemoryWatch>(fs::path(folder) / std::to_string(::getpid()));
+  if (steps != nullptr) {
+    model::register_job_callback(
+        [&](const auto&) { return std::make_shared<EndOfWatch>(watch, std::stoll(steps)); });
+  }
   return train::worker_main(argc, argv);
 }
 
@@ -148,26 +176,26 @@ struct Job {
 /// Trains and returns the seconds from the end of one step to the end of the next.
 std::vector<double> train_seconds(const Job& job, const fs::path& folder,
                                   const std::vector<std::string>& more = {}) {
-  const json recipe = {
-      {"name", "parallel"},
-      {"data", {{"volumes", {{{"uri", "survey.mdio"}}}}, {"window", job.window}}},
-      {"model",
-       {{"kind", "transformer"},
-        {"patch", job.patch},
-        {"dim", job.dim},
-        {"depth", job.depth},
-        {"heads", job.heads}}},
-      {"train",
-       {{"steps", job.steps + kWarmUp},
-        {"global_batch", job.batch * job.micro_batches},
-        {"micro_batch", job.batch},
-        {"validate_every", 0}}},
-      {"parallel",
-       {{"workers", job.workers},
-        {"max_workers", job.workers},
-        {"strategy", job.strategy},
-        {"bucket_bytes", job.bucket}}},
-      {"checkpoint", {{"every", 0}, {"resume", "none"}}}};
+  const json recipe = {{"name", "parallel"},
+                       {"data", {{"volumes", {{{"uri", "survey.mdio"}}}}, {"window", job.window}}},
+                       {"model",
+                        {{"kind", "transformer"},
+                         {"window", job.window},
+                         {"patch", job.patch},
+                         {"dim", job.dim},
+                         {"depth", job.depth},
+                         {"heads", job.heads}}},
+                       {"train",
+                        {{"steps", job.steps + kWarmUp},
+                         {"global_batch", job.batch * job.micro_batches},
+                         {"micro_batch", job.batch},
+                         {"validate_every", 0}}},
+                       {"parallel",
+                        {{"workers", job.workers},
+                         {"max_workers", job.workers},
+                         {"strategy", job.strategy},
+                         {"bucket_bytes", job.bucket}}},
+                       {"checkpoint", {{"every", 0}, {"resume", "none"}}}};
   runtime::write_file_atomically(folder / "parallel.yaml", recipe.dump(2));
   const fs::path self = fs::read_symlink("/proc/self/exe");
   fs::remove_all(folder / "runs");
@@ -258,15 +286,19 @@ void measure_memory(const fs::path& folder, bench::Table& table) {
   job.bucket = "1MiB";
   const fs::path memory = folder / "memory";
   fs::create_directories(memory);
-  train_seconds(job, folder, {"CRATON_BENCH_MEMORY=" + memory.string()});
+  train_seconds(job, folder,
+                {"CRATON_BENCH_MEMORY=" + memory.string(),
+                 "CRATON_BENCH_STEPS=" + std::to_string(job.steps + kWarmUp)});
   double most = 0;
   for (const auto& entry : fs::directory_iterator(memory))
     most = std::max(most, std::stod(runtime::read_text(entry.path())));
   const Formula f = formula_of(job);
-  fmt::print("zero3, 4 workers, {:.1f} M parameters, by formula in MiB: state {:.0f}, partial sums {:.0f}, "
-             "parameters at hand {:.0f}, gradients at hand {:.0f}, activations {:.0f}\n",
-             f.state / 16 * job.workers / 1e6, f.state / kMiB, f.partials / kMiB,
-             f.parameters / kMiB, f.gradients / kMiB, f.activations / kMiB);
+  fmt::print(
+      "zero3, 4 workers, {:.1f} M parameters, by formula in MiB: state {:.0f}, partial sums "
+      "{:.0f}, "
+      "parameters at hand {:.0f}, gradients at hand {:.0f}, activations {:.0f}\n",
+      f.state / 16 * job.workers / 1e6, f.state / kMiB, f.partials / kMiB, f.parameters / kMiB,
+      f.gradients / kMiB, f.activations / kMiB);
   table.add_absolute("zero3, 4 workers: peak memory over the formula's", "ratio",
                      bench::Better::kLower, most / f.total(), 1.1);
   table.add_absolute("  measured", "MiB", bench::Better::kLower, most / kMiB,

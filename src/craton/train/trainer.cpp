@@ -1,5 +1,7 @@
 #include "craton/train/trainer.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -45,6 +47,7 @@ class Reading {
       : gathered_(gathered) {
     if (gathered_ == nullptr) return;
     gathered_->let_go();
+    ::malloc_trim(0);  // what the whole model took goes back to the system, not just to the heap
     gathered_->read_from(windows);
   }
   Reading(const Reading&) = delete;
