@@ -66,8 +66,8 @@ Measured measure(const ParallelArguments& arguments, const std::string& strategy
   options.timeout = std::chrono::hours(24);
   const auto result = runtime::run_program(argv, options);
   if (result.exit_code != 0) {
-    fail(ErrorCode::kInvalidArgument, "{} with {} workers does not train: {}", strategy, workers,
-         result.errors.empty() ? result.output : result.errors);
+    fail(ErrorCode::kInvalidArgument, "{} with {} worker{} does not train: {}", strategy, workers,
+         workers == 1 ? "" : "s", result.errors.empty() ? result.output : result.errors);
   }
   const auto metrics = results::read_metrics(run / "metrics.jsonl");
   if (metrics.size() <= kWarmUp) {
@@ -196,7 +196,9 @@ void add_bench_parallel(CLI::App& bench) {
   verb->add_option("--steps", a.steps, "Steps that count, per strategy")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  verb->add_option("--strategies", a.strategies, "Only these")->delimiter(',');
+  verb->add_option("--strategies", a.strategies, "Only these, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   verb->add_option("--json", a.json, "Write the figures to this file");
   verb->add_option("overrides", a.overrides, "key=value, as for craton train");
   verb->callback([arguments] { run_parallel(*arguments); });
