@@ -117,7 +117,7 @@ cluster::StrategyCosts by_formula(const std::string& strategy, const Measured& o
   cluster::StepCosts step;
   const auto w = static_cast<double>(workers);
   step.samples_per_worker = static_cast<double>(recipe.train.global_batch) / w;
-  step.micro_batches_per_worker = static_cast<double>(recipe.train.micro_batches()) / w;
+  step.micro_batches_per_worker = static_cast<double>(recipe.units()) / w;
   step.backups = strategy == "ddp" ? 0 : static_cast<double>(recipe.parallel.backups);
   cluster::WorkerCosts worker;
   worker.flops = one.samples_per_second;
@@ -133,7 +133,7 @@ void run_parallel(const ParallelArguments& arguments) {
   fmt::print("{}: {} steps each, {} worker{}\n", arguments.recipe, arguments.steps,
              arguments.workers, arguments.workers == 1 ? "" : "s");
   std::fflush(stdout);
-  const Measured one = measure(arguments, "ddp", 1, folder.path());
+  const Measured one = measure(arguments, "ddp", recipe.parallel.context, folder.path());
   fmt::print("{:<8} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>11}\n", "strategy",
              "samples/s", "tokens/s", "memory", "formula", "sent/step", "formula", "hidden",
              "efficiency");
@@ -142,8 +142,9 @@ void run_parallel(const ParallelArguments& arguments) {
   for (const std::string& strategy : strategies) {
     const Measured m = measure(arguments, strategy, arguments.workers, folder.path());
     auto cost = by_formula(strategy, one, recipe, arguments.workers);
-    const double efficiency =
-        m.samples_per_second / one.samples_per_second / static_cast<double>(arguments.workers);
+    const double efficiency = m.samples_per_second / one.samples_per_second *
+                              static_cast<double>(recipe.parallel.context) /
+                              static_cast<double>(arguments.workers);
     fmt::print("{:<8} {:>10.4g} {:>10.4g} {:>10} {:>10} {:>10} {:>10} {:>7.1f}% {:>10.1f}%\n",
                strategy, m.samples_per_second, m.tokens_per_second, format_bytes(m.memory_bytes),
                format_bytes(cost.memory_bytes), format_bytes(m.sent_bytes),
@@ -167,7 +168,7 @@ void run_parallel(const ParallelArguments& arguments) {
       "memory is what is resident in the largest worker, with programs and activations and the "
       "pages of other workers that it read; its formula is that of the training state "
       "(docs/parallelism.md). hidden is the share of communication behind computing. efficiency is "
-      "against one worker with ddp.\n");
+      "against one worker (with parallel.context, one group) with ddp.\n");
   if (!arguments.json.empty()) {
     runtime::write_file_atomically(
         arguments.json, nlohmann::json{{"recipe", arguments.recipe},
