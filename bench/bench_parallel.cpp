@@ -312,11 +312,12 @@ int main(int argc, char** argv) {
   CLI::App app("Sharding strategies against PyTorch, and against their formulas");
   std::string json_path;
   int rounds = 3, steps = 12;
-  bool speed = true, memory = true;
+  bool speed = true, memory = true, many_tokens = true;
   app.add_option("--json", json_path, "Also write the table to this file");
   app.add_option("--rounds", rounds, "Turns that each one gets")->check(CLI::Range(1, 100));
   app.add_option("--steps", steps, "Steps per turn")->check(CLI::Range(1, 1000));
   app.add_flag("!--no-speed", speed, "Leave the comparison with PyTorch out");
+  app.add_flag("!--no-2048", many_tokens, "Leave the rows of 2,048 tokens out");
   app.add_flag("!--no-memory", memory, "Leave the memory row out");
   CLI11_PARSE(app, argc, argv);
   const runtime::TemporaryDirectory folder;
@@ -330,7 +331,8 @@ int main(int argc, char** argv) {
     measure_speed("256", job, {1.1, 1.1, 1.1, 1.0, 1.0}, rounds, folder.path(), table);
     job.window = {64, 64, 64};
     job.batch = 1;
-    measure_speed("2,048", job, {1.3, 1.3, 1.3, 1.3, 1.3}, rounds, folder.path(), table);
+    if (many_tokens)
+      measure_speed("2,048", job, {1.3, 1.3, 1.3, 1.3, 1.3}, rounds, folder.path(), table);
   }
   if (memory) measure_memory(folder.path(), table);
   table.print();
