@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 import torch.nn.functional as F
-from step_peer import Block
+from step_peer import Block, optimize
 from torch import nn
 
 WARM_UP = 3
@@ -44,12 +44,7 @@ def train(rank, c, arguments):
     seconds = []
     for i in range(WARM_UP + arguments.steps):
         start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        loss = model(batches[i % len(batches)])
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        loss.item()
+        optimize(model, optimizer, batches[i % len(batches)])
         seconds.append(time.perf_counter() - start)
     if rank == 0:
         print(json.dumps({"seconds": seconds[WARM_UP:], "parameters": sum(p.numel() for p in model.parameters())}),

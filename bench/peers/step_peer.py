@@ -137,6 +137,15 @@ class Sfm(nn.Module):
         return loss
 
 
+def optimize(model, optimizer, batch):
+    optimizer.zero_grad(set_to_none=True)
+    loss = model(batch)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    loss.item()
+
+
 def train(rank, c, arguments):
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(rank)
@@ -156,12 +165,7 @@ def train(rank, c, arguments):
         if i == WARM_UP:
             processor = time.process_time()
         start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        loss = wrapped(batches[i % len(batches)])
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        loss.item()
+        optimize(wrapped, optimizer, batches[i % len(batches)])
         seconds.append(time.perf_counter() - start)
     if rank == 0:
         print(json.dumps({
