@@ -21,10 +21,10 @@ Instant growth_allowed_at(const ElasticPolicy& policy, const ObservedSize& o) {
 /// Survivors of a loss: go on smaller, go on with spares, or wait.
 SizeDecision decide_stopped(const ElasticPolicy& policy, const ObservedSize& o, Instant now) {
   const int wanted = permitted_size(policy, std::min(o.requested, policy.max_workers));
-  int possible = permitted_size(policy, std::min(o.training + o.ready, wanted));
+  const int there = o.training + o.left_over + o.ready;
+  int possible = permitted_size(policy, std::min(there, wanted));
   // Rather a member that was asked to go than no training at all.
-  if (possible == 0)
-    possible = permitted_size(policy, std::min(o.training + o.draining + o.ready, wanted));
+  if (possible == 0) possible = permitted_size(policy, std::min(there + o.draining, wanted));
   if (possible == 0) return {.wait = true, .reason = "fewer workers than min_workers"};
   if (possible < wanted && o.starting > 0 && o.last_failure) {
     const Instant until = *o.last_failure + policy.wait_for_spare;
@@ -103,7 +103,7 @@ SizeDecision decide_size(const ElasticPolicy& policy, const ObservedSize& o, Ins
 StartDecision decide_starts(const ElasticPolicy& policy, const ObservedSize& o, int spares,
                             Instant now) {
   const int wanted = permitted_size(policy, std::min(o.requested, policy.max_workers)) + spares;
-  const int missing = wanted - (o.training + o.ready + o.starting);
+  const int missing = wanted - (o.training + o.left_over + o.ready + o.starting);
   if (missing <= 0) return {};
   if (o.failures > 0 && o.last_failure) {
     const Instant calm = *o.last_failure + failure_backoff(policy, o.failures);

@@ -34,6 +34,7 @@ struct ObservedSize {
   int training = 0;   ///< members that train and may stay
   int draining = 0;   ///< members that train and were asked to go
   int ready = 0;      ///< warm workers beside the job
+  int left_over = 0;  ///< members that the size has no place for, about to be warm workers
   int starting = 0;   ///< asked for, not ready yet
   int requested = 0;  ///< by the recipe or `craton scale`
   int proven = 0;     ///< largest size that the job had since the last request; up to it, growing

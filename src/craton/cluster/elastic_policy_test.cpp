@@ -137,6 +137,22 @@ TEST(DecideSize, ScaleDownAndDiscreteSizes) {
   EXPECT_EQ(size.size, 2);
 }
 
+// Three of four are left, and sizes are even: one of them waits beside the job.
+TEST(DecideSize, WhoIsLeftOverCompletesTheNextSize) {
+  ElasticPolicy p = policy();
+  p.increment = 2;
+  ObservedSize o{.training = 2, .left_over = 1, .starting = 1, .requested = 4, .stopped = true};
+  EXPECT_EQ(decide_size(p, o, milliseconds(0)),
+            (SizeDecision{.size = 2, .reason = "goes on with what is there"}));
+  EXPECT_EQ(decide_starts(p, o, 0, milliseconds(0)).count, 0);
+  o.starting = 0;
+  EXPECT_EQ(decide_starts(p, o, 0, milliseconds(0)).count, 1);
+  o.ready = 1;  // before anybody has gone on with two
+  const SizeDecision size = decide_size(p, o, milliseconds(0));
+  EXPECT_TRUE(size.change);
+  EXPECT_EQ(size.size, 4);
+}
+
 TEST(DecideStarts, FillsUpAndBacksOff) {
   ObservedSize o{.training = 2, .ready = 1, .starting = 1, .requested = 4};
   EXPECT_EQ(decide_starts(policy(), o, 1, milliseconds(0)).count, 1);

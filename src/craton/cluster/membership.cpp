@@ -107,8 +107,9 @@ void Turn::handle(const WorkerExited& event) {
   if (it == state_.workers.end()) return;  // stopped and forgotten before
   const WorkerRecord record = it->second;
   const auto rank = rank_of(log_.membership.members, event.worker);
-  const bool left = record.state == State::kMember && event.kind == ExitKind::kDrained && rank &&
-                    log_.membership.members[rank->value()].role == Role::kLeaving &&
+  const bool rests = event.kind == ExitKind::kRests;
+  const bool left = record.state == State::kMember && (event.kind == ExitKind::kDrained || rests) &&
+                    rank && log_.membership.members[rank->value()].role != Role::kTraining &&
                     log_.phase == JobPhase::kTraining;
   forget(event.worker);
   if (is_terminal(log_.phase)) return;
@@ -128,6 +129,8 @@ void Turn::handle(const WorkerExited& event) {
     publish("lost worker", event.worker, "the worker on {} ended unasked{}{}", record.info.node,
             event.log_tail.empty() ? "" : ": ", event.log_tail);
     if (is_terminal(log_.phase)) return;
+  } else if (rests) {
+    rest(event.worker, record);
   } else {
     publish("left", event.worker, "the worker on {} {}", record.info.node,
             event.kind == ExitKind::kDrained ? "has left as asked"
@@ -145,6 +148,19 @@ void Turn::handle(const WorkerExited& event) {
     consider_decision();  // a loss may have waited for this one's report
   }
   consider_size();
+}
+
+/// A left-over worker has gone from its generation: it comes back beside the job.
+void Turn::rest(WorkerId worker, const WorkerRecord& record) {
+  if (record.draining || state_.drained_nodes.contains(record.info.node)) {
+    publish("left", worker, "the worker on {} has left as asked", record.info.node);
+    act(StopWorker{worker, "it was asked to leave"});
+    return;
+  }
+  publish("rests", worker, "the worker on {} stays beside the job, until there is a place for it",
+          record.info.node);
+  state_.starting.push_back(now_ + state_.options.start_timeout);
+  wake_at(state_.starting.front());
 }
 
 void Turn::handle(const StartFailed& event) {
@@ -321,7 +337,7 @@ void Turn::check_deadlines() {
   }
   if (log_.phase == JobPhase::kTraining) {
     for (const Member& member : log_.membership.members) {
-      if (member.role != Role::kLeaving || !is_member(member.worker.id)) continue;
+      if (member.role == Role::kTraining || !is_member(member.worker.id)) continue;
       if (now_ >= *state_.decided_at + options.drain_timeout) {
         act(StopWorker{member.worker.id, "did not leave within drain_timeout"});
       } else {

@@ -86,6 +86,7 @@ struct WorkerReady {
 enum class ExitKind {
   kCrash,    ///< any end that was not asked for
   kDrained,  ///< a leaving member after the first commit of its generation
+  kRests,    ///< a left-over member after that; its process introduces itself as a new worker
   kStopped,  ///< after a `StopWorker`
   kFatal,    ///< what stopped it would stop any worker: the job ends with it
 };

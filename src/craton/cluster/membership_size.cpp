@@ -34,7 +34,7 @@ std::string why_not_size(const MembershipOptions& options, int workers) {
 
 bool Turn::can_train(const Member& member) const {
   if (!is_member(member.worker.id)) return false;
-  if (member.role == Role::kTraining) return true;
+  if (member.role != Role::kLeaving) return true;
   if (log_.decision) return false;
   const auto rank = rank_of(log_.decided_members, member.worker.id);
   return rank && log_.decided_members[rank->value()].role == Role::kTraining;
@@ -51,10 +51,12 @@ ObservedSize Turn::observe(bool planning) const {
   o.failures = state_.failures;
   o.starting = static_cast<int>(state_.starting.size());
   for (const Member& member : log_.membership.members) {
-    if (planning ? !can_train(member)
-                 : member.role != Role::kTraining || !is_member(member.worker.id))
-      continue;
+    if (planning ? !can_train(member) : !is_member(member.worker.id)) continue;
     const WorkerRecord& record = state_.workers.at(member.worker.id);
+    if (!planning && member.role != Role::kTraining) {
+      if (member.role == Role::kLeftOver && !record.draining) ++o.left_over;
+      continue;
+    }
     ++(record.draining ? o.draining : o.training);
     if (record.draining && record.drain_deadline &&
         (!o.drain_deadline || *record.drain_deadline < *o.drain_deadline)) {
@@ -93,8 +95,14 @@ void Turn::join_spares(int size, std::map<std::string, int>& on_node,
   }
 }
 
+int Turn::places_for_left_over(int size) const {
+  const ObservedSize observed = observe(true);
+  return permitted_size(state_.options.elastic, observed.requested) + state_.options.spares - size -
+         observed.ready;
+}
+
 /// The members of the next generation: live members in rank order, joiners from the emptiest nodes,
-/// then whoever leaves. Draining members leave unless the size needs them.
+/// then whoever is left over or leaves. Draining members leave unless the size needs them.
 std::vector<Member> Turn::plan_members(int size) const {
   std::vector<Member> training, leaving;
   std::map<std::string, int> on_node;
@@ -110,13 +118,14 @@ std::vector<Member> Turn::plan_members(int size) const {
       ++on_node[member.worker.node];
     }
   }
+  int places = places_for_left_over(size);
   while (static_cast<int>(training.size()) > size) {  // from the fullest node, the last one there
     auto out = training.end() - 1;
     for (auto it = training.begin(); it != training.end(); ++it) {
       if (on_node[it->worker.node] >= on_node[out->worker.node]) out = it;
     }
     --on_node[out->worker.node];
-    leaving.insert(leaving.begin(), {out->worker, Role::kLeaving});
+    leaving.insert(leaving.begin(), {out->worker, places-- > 0 ? Role::kLeftOver : Role::kLeaving});
     training.erase(out);
   }
   join_spares(size, on_node, training);
@@ -145,7 +154,7 @@ void Turn::consider_size() {
   } else if (log_.phase == JobPhase::kTraining) {
     const bool somebody_leaves = std::any_of(
         log_.membership.members.begin(), log_.membership.members.end(),
-        [&](const Member& m) { return m.role == Role::kLeaving && is_member(m.worker.id); });
+        [&](const Member& m) { return m.role != Role::kTraining && is_member(m.worker.id); });
     const SizeDecision size = decide_size(elastic, observed, now_);
     if (size.wake_at) wake_at(*size.wake_at);
     if (somebody_leaves) {

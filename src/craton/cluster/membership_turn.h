@@ -41,6 +41,7 @@ class Turn {
 
   // membership.cpp: workers come and go
   void forget(WorkerId worker);
+  void rest(WorkerId worker, const WorkerRecord& record);
   void fence(WorkerId worker);
   void count_failure(const std::string& text);
   bool is_admissible(const WorkerRecord& record) const;
@@ -49,9 +50,12 @@ class Turn {
   void finish_if_all_have();
 
   // membership_size.cpp: how many
-  /// A member that trains, or that only an undecided generation would let go: it can be asked to
-  /// stay.
+  /// A member that trains, that is left over and has not gone yet, or that only an undecided
+  /// generation would let go: it can be asked to stay.
   bool can_train(const Member& member) const;
+  /// How many of those whom a generation of `size` has no place for stay beside the job: as many as
+  /// would otherwise be started.
+  int places_for_left_over(int size) const;
   ObservedSize observe(bool planning = false) const;
   std::vector<Member> plan_members(int size) const;
   void join_spares(int size, std::map<std::string, int>& on_node,

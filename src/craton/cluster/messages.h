@@ -35,8 +35,10 @@ struct WorkerInfo {
 
 enum class Role {
   kTraining,
-  kLeaving,  ///< computes nothing; a full holder, with slot and acknowledgement, until the first
-             ///< commit of its generation, then it goes (R4)
+  kLeaving,   ///< computes nothing; a full holder, with slot and acknowledgement, until the first
+              ///< commit of its generation, then it goes (R4)
+  kLeftOver,  ///< the same, but its process stays: a size that is allowed has no place for it now,
+              ///< and it comes back, empty, as a new worker beside the job
 };
 
 struct Member {

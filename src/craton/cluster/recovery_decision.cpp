@@ -160,7 +160,7 @@ PlacementInput placement_input(const JobShape& shape, const Membership& membersh
   for (const Member& member : membership.members) nodes.push_back(member.worker.node);
   const std::vector<int32_t> domains = failure_domains(nodes);
   for (size_t r = 0; r < domains.size(); ++r) {
-    input.members.push_back({domains[r], membership.members[r].role == Role::kLeaving});
+    input.members.push_back({domains[r], membership.members[r].role != Role::kTraining});
   }
   input.holders.resize(shape.shards);
   for (size_t r = 0; r < reports.size(); ++r) {

@@ -111,6 +111,30 @@ TEST(Simulation, TheBatchFollowsTheSizeThroughFaultsInAllPlaces) {
   EXPECT_GT(sum.resized_steps, kSchedules / 2);
 }
 
+// Sizes are even, as where two workers share each window.
+TEST(Simulation, WhoIsLeftOverStaysThroughFaultsInAllPlaces) {
+  SimulationResult sum;
+  for (uint64_t seed = 1; seed <= kSchedules / 2; ++seed) {
+    SimulationOptions options = schedule(seed);
+    options.increment = 2;
+    options.workers = 4;
+    options.max_workers = 6;
+    if (seed % 4 == 0) options.faults = 0;
+    const SimulationResult result = simulate(options);
+    ASSERT_FALSE(result.violation) << *result.violation;
+    if (options.faults == 0) {
+      ASSERT_EQ(result.losses, 0) << "seed " << seed;
+    }
+    ASSERT_LE(result.largest_state, 40u) << "seed " << seed;
+    sum.roll_forwards += result.roll_forwards;
+    sum.recomputations += result.recomputations;
+    sum.rests += result.rests;
+  }
+  EXPECT_GT(sum.roll_forwards, kSchedules / 8);
+  EXPECT_GT(sum.recomputations, kSchedules / 4);
+  EXPECT_GT(sum.rests, kSchedules / 8);
+}
+
 TEST(Simulation, OneFaultNeverCostsAStep) {
   for (uint64_t seed = 1; seed <= kSchedules / 2; ++seed) {
     SimulationOptions options = schedule(seed * 6 + seed % 5);  // all but the case without backups

@@ -153,7 +153,7 @@ void JobOperator::record(const cluster::PublishEvent& event) {
       {"lost worker", Kind::kFailed}, {"admitted", Kind::kJoined}, {"size", Kind::kResized},
       {"decision", Kind::kResumed},   {"left", Kind::kLeft},       {"loss", Kind::kRestored},
       {"backoff", Kind::kFailed},     {"refused", Kind::kFailed},  {"restart", Kind::kRestored},
-      {"drain", Kind::kLeft},         {"batch", Kind::kResized}};
+      {"drain", Kind::kLeft},         {"rests", Kind::kLeft},      {"batch", Kind::kResized}};
   const auto shown = kShown.find(event.kind);
   const bool first = last_generation_ == 0;  // the job starts: no change yet
   if (event.kind == "decision" && first) return;

@@ -109,6 +109,7 @@ class JobOperator {
   // job_operator_workers.cpp: what workers say, and their ends
   void handle(Worker& worker, const protocol::Message& message);
   void handle_hello(Worker& worker, const protocol::Hello& hello);
+  void handle_left(Worker& worker, const protocol::Left& left);
   void handle_step(const protocol::StepDone& step);
   void record_batch(const protocol::StepDone& step);
   void handle_part(const protocol::CheckpointPart& part);

@@ -112,8 +112,10 @@ protocol::JobStatus JobOperator::status() const {
         w.state = "fenced";
       } else if (rank) {
         w.rank = rank->value();
-        const bool leaves = members[rank->value()].role == cluster::Role::kLeaving;
-        w.state = leaves || record->second.draining ? "leaves" : "trains";
+        const cluster::Role role = members[rank->value()].role;
+        w.state = role == cluster::Role::kLeaving || record->second.draining ? "leaves"
+                  : role == cluster::Role::kLeftOver                         ? "spare"
+                                                                             : "trains";
       }
     }
     out.workers.push_back(std::move(w));

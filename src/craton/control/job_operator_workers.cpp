@@ -57,8 +57,8 @@ void JobOperator::handle(Worker& worker, const protocol::Message& message) {
     }
     worker.done = done_ = *done;
     event(cluster::WorkerFinished{worker.hello->worker.id, done->stopped});
-  } else if (std::holds_alternative<protocol::Left>(message)) {
-    worker.left = true;
+  } else if (const auto* left = std::get_if<protocol::Left>(&message)) {
+    handle_left(worker, *left);
   } else if (const auto* leaving = std::get_if<protocol::Leaving>(&message)) {
     // When the whole job was told to go, each worker was told as well.
     if (!worker.hello || stopping_ || options_.stop_requested()) return;
@@ -79,6 +79,13 @@ void JobOperator::handle_hello(Worker& worker, const protocol::Hello& hello) {
   // A member that an earlier operator has left: it may have missed that one's last word.
   tell(hello.worker.id, state_.log.membership);
   if (state_.log.decision) tell(hello.worker.id, *state_.log.decision);
+}
+
+void JobOperator::handle_left(Worker& worker, const protocol::Left& left) {
+  worker.left = !left.rests;
+  if (!left.rests || !worker.hello) return;
+  event(cluster::WorkerExited{worker.hello->worker.id, cluster::ExitKind::kRests, ""});
+  if (!worker.stopped) worker.hello.reset();  // it introduces itself as another one
 }
 
 void JobOperator::handle_step(const protocol::StepDone& step) {
@@ -124,8 +131,7 @@ void JobOperator::handle_part(const protocol::CheckpointPart& part) {
   if (static_cast<int32_t>(complete.size()) < part.world_size) return;
   std::erase_if(parts_, [&](const protocol::CheckpointPart& p) { return p.step <= part.step; });
   journal_.on_checkpoint(complete);
-  event(cluster::CheckpointPublished{
-      {Step(part.step), recipe_.units_of(part.samples_seen)}});
+  event(cluster::CheckpointPublished{{Step(part.step), recipe_.units_of(part.samples_seen)}});
 }
 
 void JobOperator::handle_failed(Worker& worker, const protocol::Failed& failed) {

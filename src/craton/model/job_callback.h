@@ -44,7 +44,9 @@ class JobCallback {
   virtual void before_membership_change(const MembershipChange&) {}
   /// This worker stands at the beginning of the generation's first step; also at the job's start.
   virtual void after_membership_change(const MembershipChange&) {}
-  /// This worker was asked to leave: it gives its copies to others and ends. It computes no more.
+  /// This worker was asked to leave, or the job's new size has no place for it: it gives its copies
+  /// to others and computes no more. Then it ends, or waits beside the job as a new worker, with a
+  /// model and callbacks of its own.
   virtual void on_drain(const MembershipChange&) {}
   virtual void on_commit(const CommittedStep&) {}
 };

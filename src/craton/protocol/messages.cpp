@@ -103,7 +103,10 @@ struct Encoder {
     envelope.mutable_done()->set_state_sha256(m.state_sha256);
     envelope.mutable_done()->set_stopped(m.stopped);
   }
-  void operator()(const Left& m) { envelope.mutable_left()->set_generation(m.generation); }
+  void operator()(const Left& m) {
+    envelope.mutable_left()->set_generation(m.generation);
+    envelope.mutable_left()->set_rests(m.rests);
+  }
   void operator()(const Failed& m) {
     envelope.mutable_failed()->set_message(m.message);
     envelope.mutable_failed()->set_ends_job(m.ends_job);
@@ -176,7 +179,7 @@ Message decode(std::string_view bytes) {
     case wire::Envelope::kDone:
       return Done{e.done().step(), e.done().state_sha256(), e.done().stopped()};
     case wire::Envelope::kLeft:
-      return Left{e.left().generation()};
+      return Left{e.left().generation(), e.left().rests()};
     case wire::Envelope::kFailed:
       return Failed{e.failed().message(), e.failed().ends_job()};
     case wire::Envelope::kBeginAnew:

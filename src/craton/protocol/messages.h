@@ -83,9 +83,10 @@ struct Done {
   bool stopped = false;  ///< ended early because it was asked to
 };
 
-/// A worker that was asked to leave has left, after the first commit of this generation.
+/// A worker that was to leave, or is left over, has left after the first commit of this generation.
 struct Left {
   uint64_t generation = 0;
+  bool rests = false;  ///< its process stays, and introduces itself as a new worker next
 };
 
 /// A worker cannot go on; `message` is for the user.

@@ -41,7 +41,9 @@ cluster::Decision decision() {
 
 TEST(Messages, MembershipReportAndDecisionComeBackEqual) {
   const cluster::Membership membership{
-      Generation(7), true, {{worker(5)}, {worker(6), cluster::Role::kLeaving}}};
+      Generation(7),
+      true,
+      {{worker(5)}, {worker(6), cluster::Role::kLeftOver}, {worker(7), cluster::Role::kLeaving}}};
   EXPECT_EQ(round_trip(membership), membership);
   EXPECT_EQ(round_trip(decision()), decision());
   cluster::Report report;

@@ -26,9 +26,12 @@ cluster::CommitResult read(const CommitResult& from) {
 void fill(Member& to, const cluster::Member& from) {
   fill(*to.mutable_worker(), from.worker);
   to.set_leaving(from.role == cluster::Role::kLeaving);
+  to.set_left_over(from.role == cluster::Role::kLeftOver);
 }
 cluster::Member read(const Member& from) {
-  return {read(from.worker()), from.leaving() ? cluster::Role::kLeaving : cluster::Role::kTraining};
+  return {read(from.worker()), from.leaving()     ? cluster::Role::kLeaving
+                               : from.left_over() ? cluster::Role::kLeftOver
+                                                  : cluster::Role::kTraining};
 }
 
 template <typename Repeated>

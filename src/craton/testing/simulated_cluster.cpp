@@ -213,11 +213,28 @@ void Simulation::hear(Process& process) {
 }
 
 void Simulation::start_process() {
+  start_process_on(fmt::format("n{}", next_id_ % static_cast<uint64_t>(options_.nodes)));
+}
+
+void Simulation::start_process_on(const std::string& node) {
   const WorkerId id(next_id_++);
-  const WorkerInfo info{id, fmt::format("n{}", id.value() % static_cast<uint64_t>(options_.nodes)),
-                        "", "same"};
+  const WorkerInfo info{id, node, "", "same"};
   processes_[id] =
       std::make_unique<Process>(Process{SimulatedWorker(job_, *this, info), {}, {}, {}});
+}
+
+/// A left-over worker: its process says so, and then introduces itself as a new one.
+void Simulation::begin_anew(WorkerId id) {
+  trace("w{} stays beside the job", id.value());
+  ++result_.rests;
+  const std::string node = processes_.at(id)->worker.info().node;
+  processes_.erase(id);
+  gone_[id] = ExitKind::kStopped;  // all that an operator that did not hear it will know
+  auto said = std::move(to_operator_[id]);
+  said.push_back({{}, WorkerExited{id, ExitKind::kRests, ""}});
+  to_operator_.erase(id);
+  to_operator_[WorkerId(next_id_)] = std::move(said);
+  start_process_on(node);
 }
 
 void Simulation::end_process(WorkerId id, ExitKind kind) {
@@ -236,8 +253,13 @@ void Simulation::end_process(WorkerId id, ExitKind kind) {
 }
 
 void Simulation::reap() {
-  for (WorkerId id : leaving_now_) {
-    if (processes_.contains(id)) end_process(id, ExitKind::kDrained);
+  for (const auto& [id, role] : leaving_now_) {
+    if (!processes_.contains(id)) continue;
+    if (role == Role::kLeftOver) {
+      begin_anew(id);
+    } else {
+      end_process(id, ExitKind::kDrained);
+    }
   }
   leaving_now_.clear();
 }

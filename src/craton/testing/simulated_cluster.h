@@ -16,7 +16,8 @@ struct SimulationOptions {
   uint64_t seed = 1;
   int workers = 3;
   int max_workers = 4;
-  int nodes = 4;  ///< workers are started on these in turn
+  int increment = 1;  ///< sizes are multiples of it
+  int nodes = 4;      ///< workers are started on these in turn
   int spares = 0;
   cluster::JobShape shape{.shards = 4, .micro_batches = 6, .backups = 1};
   bool keeps_sums = true;
@@ -36,7 +37,8 @@ struct SimulationResult {
   int losses = 0;  ///< declared losses of state (all of them justified, if there is no violation)
   int roll_forwards = 0, recomputations = 0;
   int commits = 0;
-  int resized_steps = 0;     ///< committed with another number of micro-batches than the one before
+  int rests = 0;          ///< workers that a size had no place for and that stayed beside the job
+  int resized_steps = 0;  ///< committed with another number of micro-batches than the one before
   size_t largest_state = 0;  ///< most workers and reports that the operator knew at once
 };
 

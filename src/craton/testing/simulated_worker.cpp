@@ -501,7 +501,7 @@ void SimulatedWorker::complete_commit() {
   first_commit_ = false;
   if (rank_ == Rank(0)) world_.tell_operator(info_.id, {{}, StepCommitted{Step(step_)}});
   phase_ = WorkerPhase::kApply;
-  if (!training()) world_.left(info_.id);
+  if (!training()) world_.left(info_.id, role());
 }
 
 bool SimulatedWorker::adopt_parameters(int64_t version) {

@@ -136,7 +136,8 @@ class WorkerWorld {
   virtual void begun(WorkerStep step) = 0;
   virtual void checkpoint(int64_t step, const ToyTraining::Values& values) = 0;
   virtual const ToyTraining::Values& checkpoint_of(int64_t step) = 0;
-  virtual void left(cluster::WorkerId worker) = 0;
+  /// A worker has done the first commit of a generation that it does not train in.
+  virtual void left(cluster::WorkerId worker, cluster::Role role) = 0;
 };
 
 struct SimulatedJob {
@@ -175,9 +176,8 @@ class SimulatedWorker {
  private:
   bool mutated(Mutation m) const { return job_.mutation == m; }
   bool running() const { return phase_ >= WorkerPhase::kHeal && phase_ < WorkerPhase::kDone; }
-  bool training() const {
-    return membership_.members[rank_.value()].role == cluster::Role::kTraining;
-  }
+  cluster::Role role() const { return membership_.members[rank_.value()].role; }
+  bool training() const { return role() == cluster::Role::kTraining; }
   const cluster::Decision& decision() const { return *decision_; }
   Rank primary(int shard) const { return decision_->placement.holders[shard][0]; }
 

@@ -41,7 +41,9 @@ class Simulation : public WorkerWorld {
     golden_ = {job_.training.start()};
     checkpoints_[0] = golden_[0].values;
     membership_options_.shape = options.shape;
-    membership_options_.elastic = {.min_workers = 1, .max_workers = options.max_workers};
+    membership_options_.elastic = {.min_workers = options.increment,
+                                   .max_workers = options.max_workers,
+                                   .increment = options.increment};
     membership_options_.elastic.failure_backoff = milliseconds(10);
     membership_options_.elastic.failure_backoff_max = milliseconds(200);
     membership_options_.elastic.failures_without_progress = 0;
@@ -97,7 +99,7 @@ class Simulation : public WorkerWorld {
     checkpoints_[step] = values;
   }
   const ToyTraining::Values& checkpoint_of(int64_t step) override { return checkpoints_.at(step); }
-  void left(WorkerId worker) override { leaving_now_.insert(worker); }
+  void left(WorkerId worker, Role role) override { leaving_now_[worker] = role; }
   void committed(WorkerId worker, const Decision& decision, SlotTag slot, double norm) override;
   void applied(WorkerId worker, int shard, SlotTag slot, uint64_t value) override;
 
@@ -115,6 +117,8 @@ class Simulation : public WorkerWorld {
   void deliver_message();
   void hear(Process& process);
   void start_process();
+  void start_process_on(const std::string& node);
+  void begin_anew(WorkerId id);
   void end_process(WorkerId id, ExitKind kind);
   void reap();
   void take_event(WorkerId source);
@@ -161,7 +165,7 @@ class Simulation : public WorkerWorld {
   uint64_t next_id_ = 1;
   std::map<WorkerId, std::unique_ptr<Process>> processes_;
   std::map<WorkerId, ExitKind> gone_;
-  std::set<WorkerId> leaving_now_;
+  std::map<WorkerId, Role> leaving_now_;
   std::vector<std::pair<WorkerId, PeerMessage>> network_;
   std::vector<std::pair<int, WorkerId>> candidates_;
 

@@ -87,7 +87,8 @@ class Worker : private TrainingListener {
     build();
     introduce();
     while (serve_generation()) {
-      if (link_.take_begin_anew()) begin_anew();
+      const bool told_to = link_.take_begin_anew();
+      if (std::exchange(rests_, false) || told_to) begin_anew();
     }
   }
 
@@ -127,6 +128,7 @@ class Worker : private TrainingListener {
       endpoint_ = std::make_shared<comm::Endpoint>(endpoint_options(recipe_));
     }
     took_part_in_ = Generation(0);
+    workers_ = 0;
     build(data);
     introduce();
   }
@@ -202,7 +204,8 @@ class Worker : private TrainingListener {
       communicator->set_timeout(milliseconds(recipe_.parallel.timeout_seconds));
       took_part_in_ = generation_;
       workers_ = change.workers;
-      return conclude(trainer_->train(*communicator, *decision, change, *this));
+      const bool left_over = membership.members[rank->value()].role == cluster::Role::kLeftOver;
+      return conclude(trainer_->train(*communicator, *decision, change, *this), left_over);
     } catch (const Error& e) {
       if (e.reaction() != Reaction::kReconfigure) throw;
       log_info("generation {} is over: {}", generation_.value(), e.what());
@@ -210,11 +213,12 @@ class Worker : private TrainingListener {
     }
   }
 
-  bool conclude(const Trainer::Outcome& outcome) {
+  bool conclude(const Trainer::Outcome& outcome, bool left_over) {
     using Kind = Trainer::Outcome::Kind;
     if (outcome.kind == Kind::kLeft) {
-      link_.send(protocol::Left{generation_.value()});
-      return false;
+      link_.send(protocol::Left{generation_.value(), left_over});
+      rests_ = left_over;
+      return left_over;
     }
     if (outcome.kind == Kind::kNextGeneration) return true;
     saver_->wait();
@@ -239,7 +243,8 @@ class Worker : private TrainingListener {
   std::unique_ptr<CheckpointSaver> saver_;
   cluster::WorkerId id_;
   Generation generation_{0}, took_part_in_{0};
-  int workers_ = 0;  // that trained in the last generation that this worker took part in
+  int workers_ = 0;     // that trained in the last generation that this worker took part in
+  bool rests_ = false;  // left over by the last generation: a new worker beside the job
   std::atomic<bool> has_done_a_step_{false};
 };
 
