@@ -305,7 +305,12 @@ void JobOperator::watch_progress() {
   }
   const bool trains = state_.log.phase == cluster::JobPhase::kTraining ||
                       state_.log.phase == cluster::JobPhase::kBoundary;
-  if (!trains || members.size() < state_.log.membership.members.size()) return;
+  // Those who have left are in the membership until the next one.
+  const auto& all = state_.log.membership.members;
+  const auto present = std::count_if(all.begin(), all.end(), [&](const cluster::Member& member) {
+    return state_.workers.contains(member.worker.id);
+  });
+  if (!trains || static_cast<std::ptrdiff_t>(members.size()) < present) return;
   cluster::FailureDetectorOptions options;
   // A model whose steps are long by nature does not hang.
   const double hang = std::max(recipe_.recovery.hang_seconds, 5 * seconds_per_step_);
