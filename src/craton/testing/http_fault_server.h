@@ -1,8 +1,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <functional>
@@ -18,6 +16,7 @@
 
 #include "craton/runtime/file.h"
 #include "craton/runtime/socket.h"
+#include "craton/runtime/stop_signal.h"
 #include "craton/store/http/message.h"
 
 namespace craton::testing {
@@ -49,16 +48,13 @@ class HttpFaultServer {
   using Handler = std::function<HttpAnswer(const HttpRequest&)>;
 
   explicit HttpFaultServer(Handler handler)
-      : handler_(std::move(handler)),
-        listener_(runtime::listen_tcp("127.0.0.1", port_)),
-        stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : handler_(std::move(handler)), listener_(runtime::listen_tcp("127.0.0.1", port_)) {
     thread_ = std::thread([this] { accept_all(); });
   }
   HttpFaultServer(const HttpFaultServer&) = delete;
   HttpFaultServer& operator=(const HttpFaultServer&) = delete;
   ~HttpFaultServer() {
-    const uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(stop_.get(), &one, sizeof(one));
+    stop_.give();
     thread_.join();
     for (auto& thread : connections_) thread.join();
   }
@@ -75,16 +71,8 @@ class HttpFaultServer {
   }
 
  private:
-  /// False when the server ends.
-  bool wait(int fd, short events) {
-    pollfd fds[2] = {{fd, events, 0}, {stop_.get(), POLLIN, 0}};
-    while (::poll(fds, 2, -1) < 0) {
-    }
-    return (fds[1].revents & POLLIN) == 0;
-  }
-
   void accept_all() {
-    while (wait(listener_.get(), POLLIN)) {
+    while (stop_.wait(listener_.get(), POLLIN)) {
       runtime::FileDescriptor socket = runtime::accept_connection(listener_.get());
       if (!socket.valid()) continue;
       std::lock_guard lock(mutex_);
@@ -92,26 +80,13 @@ class HttpFaultServer {
     }
   }
 
-  bool receive(int fd, std::string& data) {
+  bool receive(int fd, std::string& data) const {
     std::vector<std::byte> buffer(1 << 18);
-    while (wait(fd, POLLIN)) {
-      const auto n = runtime::receive_some(fd, buffer);
-      if (!n) return false;
-      if (*n == 0) continue;
-      data.append(reinterpret_cast<const char*>(buffer.data()), *n);
-      return true;
-    }
-    return false;
+    return stop_.receive(fd, buffer, data);
   }
 
-  bool send(int fd, std::string_view text) {
-    while (!text.empty()) {
-      const auto n = runtime::send_some(fd, std::as_bytes(std::span(text)));
-      if (!n) return false;
-      text.remove_prefix(*n);
-      if (*n == 0 && !wait(fd, POLLOUT)) return false;
-    }
-    return true;
+  bool send(int fd, std::string_view text) const {
+    return stop_.send(fd, std::as_bytes(std::span(text)));
   }
 
   std::optional<HttpRequest> read_request(int fd, std::string& data) {
@@ -177,7 +152,8 @@ class HttpFaultServer {
 
   Handler handler_;
   uint16_t port_ = 0;
-  runtime::FileDescriptor listener_, stop_;
+  runtime::FileDescriptor listener_;
+  runtime::StopSignal stop_;
   std::mutex mutex_;
   std::vector<HttpRequest> requests_;
   std::list<std::thread> connections_;

@@ -1,8 +1,6 @@
 #include "craton/store/cache/cache_server.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,13 +14,13 @@
 
 #include "craton/base/error.h"
 #include "craton/runtime/socket.h"
+#include "craton/runtime/stop_signal.h"
 #include "craton/store/http/message.h"
 #include "craton/store/http/url.h"
 
 namespace craton::store {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using runtime::FileDescriptor;
 
 constexpr size_t kMostHead = 8 << 10;
@@ -79,12 +77,10 @@ bool same_token(std::string_view a, std::string_view b) {
 
 struct CacheServer::State {
   State(std::shared_ptr<NodeCache> c, const CacheServerOptions& o)
-      : cache(std::move(c)), options(o), stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      : cache(std::move(c)), options(o) {}
 
-  bool wait(int fd, short events, Clock::duration timeout) const;
   void accept_all();
   void serve(FileDescriptor socket);
-  bool send(int fd, std::span<const std::byte> bytes) const;
   bool answer(int fd, int status, std::span<const std::byte> body) const;
   bool answer(int fd, int status, std::string_view text = {}) const {
     return answer(fd, status, std::as_bytes(std::span(text)));
@@ -99,39 +95,17 @@ struct CacheServer::State {
   std::shared_ptr<NodeCache> cache;
   const CacheServerOptions options;
   uint16_t port = 0;
-  FileDescriptor listener, stop;
+  FileDescriptor listener;
+  runtime::StopSignal stop;
   std::list<Connection> connections;
   std::thread thread;
   std::atomic<uint64_t> given{0}, missing{0}, taken{0}, refused{0};
 };
 
-/// False when the time is over or the server ends.
-bool CacheServer::State::wait(int fd, short events, Clock::duration timeout) const {
-  pollfd fds[2] = {{fd, events, 0}, {stop.get(), POLLIN, 0}};
-  const auto end = Clock::now() + timeout;
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0) return false;
-    const int ready = ::poll(fds, 2, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
-    if (fds[1].revents != 0) return false;
-    if (ready > 0) return true;
-  }
-}
-
-bool CacheServer::State::send(int fd, std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const auto n = runtime::send_some(fd, bytes);
-    if (!n) return false;
-    bytes = bytes.subspan(*n);
-    if (*n == 0 && !wait(fd, POLLOUT, kStall)) return false;
-  }
-  return true;
-}
-
 bool CacheServer::State::answer(int fd, int status, std::span<const std::byte> body) const {
   const std::string head = fmt::format("HTTP/1.1 {} {}\r\nContent-Length: {}\r\n\r\n", status,
                                        status < 300 ? "OK" : "No", body.size());
-  return send(fd, std::as_bytes(std::span(head))) && send(fd, body);
+  return stop.send(fd, std::as_bytes(std::span(head)), kStall) && stop.send(fd, body, kStall);
 }
 
 /// False when the connection has to end.
@@ -160,15 +134,8 @@ void CacheServer::State::serve(FileDescriptor socket) {
   const int fd = socket.get();
   std::vector<std::byte> buffer(256 << 10);
   std::string data;
-  const auto receive = [&](Clock::duration timeout) {
-    while (wait(fd, POLLIN, timeout)) {
-      const auto n = runtime::receive_some(fd, buffer);
-      if (!n) return false;
-      if (*n == 0) continue;
-      data.append(reinterpret_cast<const char*>(buffer.data()), *n);
-      return true;
-    }
-    return false;
+  const auto receive = [&](std::chrono::milliseconds timeout) {
+    return stop.receive(fd, buffer, data, timeout);
   };
   for (;;) {
     size_t end = 0;
@@ -192,7 +159,7 @@ void CacheServer::State::serve(FileDescriptor socket) {
 }
 
 void CacheServer::State::accept_all() {
-  while (wait(listener.get(), POLLIN, std::chrono::hours(24 * 365))) {
+  while (stop.wait(listener.get(), POLLIN)) {
     FileDescriptor socket = runtime::accept_connection(listener.get());
     std::erase_if(connections, [](Connection& c) {
       if (!c.ended) return false;
@@ -222,8 +189,7 @@ CacheServer::CacheServer(std::shared_ptr<NodeCache> cache, const CacheServerOpti
 }
 
 CacheServer::~CacheServer() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(state_->stop.get(), &one, sizeof(one));
+  state_->stop.give();
   state_->thread.join();
   for (auto& connection : state_->connections) connection.thread.join();
 }
