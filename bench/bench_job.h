@@ -27,6 +27,7 @@ inline double wall_seconds() {
                                         .count());
 }
 
+/// bin/craton of this build.
 inline std::string craton_program() {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../bin/craton").string();
 }
@@ -53,11 +54,13 @@ class BenchFolder {
 class BenchJob {
  public:
   BenchJob(const BenchFolder& folder, const std::string& name,
-           const std::vector<std::string>& overrides, int workers)
+           const std::vector<std::string>& overrides, int workers,
+           const std::vector<std::string>& environment = {})
       : run_folder_(folder.path() / "runs" / name),
         first_line_(count_lines()),
-        program_(arguments(name, overrides, workers), in(folder.path())) {}
+        program_(arguments(name, overrides, workers), in(folder.path(), environment)) {}
 
+  const std::filesystem::path& run_folder() const { return run_folder_; }
   std::vector<results::StepMetrics> metrics() const {
     return results::read_metrics(run_folder_ / "metrics.jsonl");
   }
@@ -136,9 +139,11 @@ class BenchJob {
     }
     return all;
   }
-  static runtime::ProgramOptions in(const std::filesystem::path& folder) {
+  static runtime::ProgramOptions in(const std::filesystem::path& folder,
+                                    const std::vector<std::string>& environment) {
     runtime::ProgramOptions options;
     options.folder = folder.string();
+    options.environment = environment;
     return options;
   }
   size_t count_lines() const { return metrics().size(); }

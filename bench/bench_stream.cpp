@@ -13,6 +13,7 @@
 #include "distance_rows.h"
 #include "nginx_server.h"
 #include "raw_rows.h"
+#include "replacement_rows.h"
 #include "store_read.h"
 #include "stream_rows.h"
 
@@ -25,8 +26,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "Alternating rounds")->capture_default_str();
   app.add_option("--repeats", repeats, "Reads of each object per round")->capture_default_str();
   app.add_option("--json", json, "Write the rows to this file");
-  app.add_option("--only", only, "Some rows: raw, decode, windows, nodes or demo")
-      ->check(CLI::IsMember({"raw", "decode", "windows", "nodes", "demo"}));
+  app.add_option("--only", only, "Some rows: raw, decode, windows, replacement, nodes or demo")
+      ->check(CLI::IsMember({"raw", "decode", "windows", "replacement", "nodes", "demo"}));
   CLI11_PARSE(app, argc, argv);
 
   try {
@@ -39,6 +40,8 @@ int main(int argc, char** argv) {
     }
     if (only.empty() || only == "windows")
       bench::add_stream_rows(table, nginx, std::min(rounds, 3));
+    if (only.empty() || only == "replacement")
+      bench::add_replacement_rows(table, nginx, std::min(rounds, 3));
     if (only.empty() || only == "nodes") bench::add_node_rows(table, nginx, std::min(rounds, 3));
     if (only.empty() || only == "demo") bench::add_demo_rows(table);
     table.print();

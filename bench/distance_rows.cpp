@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <list>
 
+#include "bench_job.h"
 #include "craton/results/metrics.h"
 #include "craton/runtime/running_program.h"
 #include "stream_rows.h"

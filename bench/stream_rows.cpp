@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "bench_job.h"
 #include "craton/base/error.h"
 #include "craton/runtime/thread_pool.h"
 #include "craton/volume/sampling/loader.h"
@@ -22,11 +23,6 @@ const std::vector<int64_t> kShape = {256, 384, 512}, kWindow = {64, 128, 128};
 constexpr uint64_t kWorkingSet = 128u << 20, kBudget = 512u << 20;
 
 }  // namespace
-
-std::string craton_program() {
-  return (fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "craton")
-      .string();
-}
 
 /// Zarr v2 is what python3-zarr reads; the samples of both are the same.
 void make_volumes(const fs::path& root) {

@@ -22,7 +22,4 @@ void make_volumes(const std::filesystem::path& root);
 nlohmann::json bench_stream(const std::vector<std::string>& arguments,
                             const std::vector<std::string>& environment = {});
 
-/// bin/craton of this build.
-std::string craton_program();
-
 }  // namespace craton::bench

@@ -1,28 +1,47 @@
 #include "craton/train/training_data.h"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
+#include "craton/base/log.h"
 #include "craton/train/token_data.h"
 #include "craton/train/window_data.h"
 
 namespace craton::train {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int64_t kFirstValidationNumber = int64_t{1} << 40;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 }  // namespace
 
 std::shared_ptr<TrainingData> TrainingData::open(const recipe::Recipe& recipe, int64_t grain) {
-  if (!recipe.data.tokens.empty()) return std::make_shared<TokenData>(recipe);
-  return std::make_shared<WindowData>(recipe, grain);
+  const auto start = Clock::now();
+  std::shared_ptr<TrainingData> data;
+  if (!recipe.data.tokens.empty())
+    data = std::make_shared<TokenData>(recipe);
+  else
+    data = std::make_shared<WindowData>(recipe, grain);
+  data->seconds_to_open_ = seconds_since(start);
+  return data;
 }
 
 model::Batch TrainingData::unit(int64_t number) {
   const int64_t first = first_sample(number);
+  const auto start = Clock::now();
   model::Batch batch;
   batch.seed = recipe_.seed;
   read(first, recipe_.train.micro_batch, number % parts(), batch);
   for (int64_t i = 0; i < recipe_.train.micro_batch; ++i) batch.sample_numbers.push_back(first + i);
+  if (!std::exchange(has_given_one_, true))
+    log_debug("the first batch took {:.4f} s, {:.4f} s of it to open the data",
+              seconds_to_open_ + seconds_since(start), seconds_to_open_);
   return batch;
 }
 

@@ -63,6 +63,8 @@ class TrainingData {
   model::Batch validation_batch(int64_t index, std::optional<int64_t> part);
 
   const recipe::Recipe recipe_;
+  double seconds_to_open_ = 0;
+  bool has_given_one_ = false;
 };
 
 }  // namespace craton::train
