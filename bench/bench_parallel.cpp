@@ -170,14 +170,17 @@ struct Job {
   int64_t dim = 256, depth = 6, heads = 8;
   int64_t batch = 4;  ///< of a micro-batch
   int micro_batches = 2, workers = 2, steps = 12;
-  std::string bucket = "4MiB";
+  std::string bucket = "4MiB", prefetch = "1GiB";
 };
 
 /// Trains and returns the seconds from the end of one step to the end of the next.
 std::vector<double> train_seconds(const Job& job, const fs::path& folder,
                                   const std::vector<std::string>& more = {}) {
   const json recipe = {{"name", "parallel"},
-                       {"data", {{"volumes", {{{"uri", "survey.mdio"}}}}, {"window", job.window}}},
+                       {"data",
+                        {{"volumes", {{{"uri", "survey.mdio"}}}},
+                         {"window", job.window},
+                         {"prefetch_bytes", job.prefetch}}},
                        {"model",
                         {{"kind", "transformer"},
                          {"window", job.window},
@@ -284,6 +287,7 @@ void measure_memory(const fs::path& folder, bench::Table& table) {
   job.micro_batches = 8;
   job.steps = 2;
   job.bucket = "1MiB";
+  job.prefetch = "8MiB";  // the formula knows no data
   const fs::path memory = folder / "memory";
   fs::create_directories(memory);
   train_seconds(job, folder,

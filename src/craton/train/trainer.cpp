@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <unordered_set>
 
 #include "craton/base/check.h"
@@ -14,6 +15,7 @@
 #include "craton/cluster/failure_detector.h"
 #include "craton/runtime/memory.h"
 #include "craton/runtime/progress_page.h"
+#include "craton/runtime/separate_pages.h"
 #include "craton/tensor/head_exchange.h"
 #include "craton/train/schedule.h"
 
@@ -87,7 +89,17 @@ std::unique_ptr<tensor::ContextScope> scope_of(parallel::CommunicatorPeers* peer
                                                 context_method(recipe));
 }
 
+/// A model whose parameters are rounded reads them block by block under any strategy: what a worker
+/// keeps are master weights.
+parallel::Kept kept_parameters(const recipe::Recipe& recipe) {
+  const bool all = !parallel::shards_parameters(parallel::parse_strategy(recipe.parallel.strategy));
+  return all && recipe.train.param_dtype == "fp32" ? parallel::Kept::kAll : parallel::Kept::kHeld;
+}
+
 std::shared_ptr<model::Model> make_model(const recipe::Recipe& recipe) {
+  // A worker that does not keep all parameters lets those go with which the model begins.
+  std::optional<runtime::SeparatePages> pages;
+  if (kept_parameters(recipe) == parallel::Kept::kHeld) pages.emplace();
   auto model = model::create_model(recipe.model, recipe.seed);
   recipe.model.finish();
   return model;
@@ -138,13 +150,6 @@ int64_t checked_grain(const recipe::Recipe& recipe, const model::Model& model) {
     tensor::peers_per_group(context_method(recipe), static_cast<int>(parts), heads.queries,
                             heads.keys);
   return grain;
-}
-
-/// A model whose parameters are rounded reads them block by block under any strategy: what a worker
-/// keeps are master weights.
-parallel::Kept kept_parameters(const recipe::Recipe& recipe) {
-  const bool all = !parallel::shards_parameters(parallel::parse_strategy(recipe.parallel.strategy));
-  return all && recipe.train.param_dtype == "fp32" ? parallel::Kept::kAll : parallel::Kept::kHeld;
 }
 
 /// Parameters, gradient and moments of one worker, against what the machine has left.
