@@ -317,25 +317,30 @@ torch::Tensor Sfm::loss_of_part(const Batch& batch) {
   const Geometry& g = geometry_of(shape, batch.window_rows);
   const Slab slab = slab_of(batch, g);
   const auto type = embed_weight_.scalar_type();
-  std::vector<torch::Tensor> visible_rows, truth;
+  // Written in place: the parts of a list and their concatenation would be the rows twice.
+  torch::Tensor visible_rows = torch::empty({1, slab.visible_ids.size(1), g.grid.patch_samples()},
+                                            torch::TensorOptions(type));
+  torch::Tensor truth;  // of a window that is one tile
   double live = 0;
+  int64_t visible = 0;
   for (int64_t t = 0; t < slab.count(); ++t) {
     auto rows = slab.read(t, {slab.visible_ids, slab.masked_ids}, type);
-    visible_rows.push_back(rows[0]);
+    visible_rows.slice(1, visible, visible + rows[0].size(1)).copy_(rows[0]);
+    visible += rows[0].size(1);
     live += rows[1].ne(0).any(-1).sum().item<double>();
-    if (slab.count() == 1) truth.push_back(rows[1]);
+    if (slab.count() == 1) truth = rows[1];
   }
   const double all = tensor::context_sum(live);
   const torch::Tensor ids = torch::cat({slab.visible_ids, slab.masked_ids}, 1);
-  const torch::Tensor normed = decode(encode(torch::cat(visible_rows, 1), slab.visible_ids, g), ids,
-                                      ids - slab.first, slab.grid, g);
+  const torch::Tensor normed =
+      decode(encode(visible_rows, slab.visible_ids, g), ids, ids - slab.first, slab.grid, g);
   TileScore score;
   score.patch_weight = all > 0 ? tensor::context_size() / all : 0;
   if (batch.training && amplitude_weight_.defined())
     score.amplitude_share = settings_.amplitude_weight;
   score.tiles = slab.count();
   score.truth = [&](int64_t t) {
-    return truth.empty() ? slab.read(t, {slab.masked_ids}, type)[0] : truth[0];
+    return truth.defined() ? truth : slab.read(t, {slab.masked_ids}, type)[0];
   };
   return score_tiles(normed, {head_weight_, head_bias_, amplitude_weight_, amplitude_bias_}, score);
 }

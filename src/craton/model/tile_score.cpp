@@ -1,5 +1,7 @@
 #include "craton/model/tile_score.h"
 
+#include <algorithm>
+
 #include "craton/base/check.h"
 #include "craton/model/patch_loss.h"
 #include "craton/model/patches.h"
@@ -31,6 +33,26 @@ struct Scored {
   variable_list slopes;
 };
 
+/// Adds the patches `truth`, which `normed` predicts from token `first` on.
+void score_piece(const Tensor& normed, int64_t first, const variable_list& weights,
+                 const TileScore& score, const Tensor& truth, Scored& out) {
+  const bool wants_slopes = !out.slopes.empty();
+  const int64_t count = truth.size(1);
+  const torch::AutoGradMode mode(wants_slopes);
+  variable_list leaves = {normed.slice(1, first, first + count).detach()};
+  for (const Tensor& weight : weights) leaves.push_back(weight.detach());
+  if (wants_slopes) {
+    for (Tensor& leaf : leaves) leaf.requires_grad_();
+  }
+  const Tensor loss = tile_loss(leaves[0], {leaves.begin() + 1, leaves.end()}, score, truth);
+  const torch::NoGradGuard no_grad;
+  out.loss.add_(loss.detach());
+  if (!wants_slopes) return;
+  const variable_list slopes = torch::autograd::grad({loss}, leaves);
+  out.slopes[0].slice(1, first, first + count).copy_(slopes[0]);
+  for (size_t i = 1; i < slopes.size(); ++i) out.slopes[i].add_(slopes[i]);
+}
+
 Scored score_all(const Tensor& normed, const variable_list& weights, const TileScore& score,
                  bool wants_slopes) {
   Scored out{torch::zeros({}, normed.options()), {}};
@@ -41,23 +63,13 @@ Scored score_all(const Tensor& normed, const variable_list& weights, const TileS
   int64_t first = 0;
   for (int64_t t = 0; t < score.tiles; ++t) {
     const Tensor truth = score.truth(t);
-    const int64_t count = truth.size(1);
-    if (count == 0) continue;
-    const torch::AutoGradMode mode(wants_slopes);
-    variable_list leaves = {normed.slice(1, first, first + count).detach()};
-    for (const Tensor& weight : weights) leaves.push_back(weight.detach());
-    if (wants_slopes) {
-      for (Tensor& leaf : leaves) leaf.requires_grad_();
+    const int64_t step = std::max<int64_t>(
+        1, score.piece_bytes / (truth.size(2) * static_cast<int64_t>(truth.element_size())));
+    for (int64_t i = 0; i < truth.size(1); i += step) {
+      const Tensor piece = truth.slice(1, i, i + step);
+      score_piece(normed, first, weights, score, piece, out);
+      first += piece.size(1);
     }
-    const Tensor loss = tile_loss(leaves[0], {leaves.begin() + 1, leaves.end()}, score, truth);
-    out.loss.add_(loss.detach());
-    if (wants_slopes) {
-      const variable_list slopes = torch::autograd::grad({loss}, leaves);
-      const torch::NoGradGuard no_grad;
-      out.slopes[0].slice(1, first, first + count).copy_(slopes[0]);
-      for (size_t i = 1; i < slopes.size(); ++i) out.slopes[i].add_(slopes[i]);
-    }
-    first += count;
   }
   CRATON_CHECK(first == normed.size(1), "tiles have {} of {} patches", first, normed.size(1));
   return out;
