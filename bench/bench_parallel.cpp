@@ -17,11 +17,11 @@
 #include "craton/model/model.h"
 #include "craton/model/patches.h"
 #include "craton/model/vit_block.h"
-#include "craton/results/metrics.h"
 #include "craton/runtime/file.h"
-#include "craton/runtime/process.h"
 #include "craton/tensor/layers.h"
 #include "craton/train/worker_main.h"
+#include "job_memory.h"
+#include "training_job.h"
 
 namespace {
 
@@ -73,23 +73,11 @@ class Transformer : public model::Model {
   torch::Tensor embed_weight_, embed_bias_, norm_weight_, norm_bias_, head_weight_, head_bias_;
 };
 
-/// This process's part of the memory that all workers together use: private pages, and shared ones
-/// divided by those who map them.
-double proportional_bytes() {
-  std::ifstream file("/proc/self/smaps_rollup");
-  std::string word;
-  double bytes = 0, value = 0;
-  while (file >> word) {
-    if ((word == "Pss_Anon:" || word == "Pss_Shmem:") && file >> value) bytes += value * 1024;
-  }
-  return bytes;
-}
-
 /// Writes the most memory that this process has used since `begin` into a file, on the way, until
 /// it is destroyed.
 class MemoryWatch {
  public:
-  explicit MemoryWatch(fs::path file) : file_(std::move(file)), begin_(proportional_bytes()) {
+  explicit MemoryWatch(fs::path file) : file_(std::move(file)), begin_(own_bytes()) {
     thread_ = std::thread([this] { watch(); });
   }
   ~MemoryWatch() {
@@ -98,10 +86,11 @@ class MemoryWatch {
   }
 
  private:
+  static double own_bytes() { return static_cast<double>(bench::proportional_bytes("/proc/self")); }
   void watch() {
     double most = 0;
     while (!over_) {
-      const double now = proportional_bytes() - begin_;
+      const double now = own_bytes() - begin_;
       if (now > most) {
         most = now;
         runtime::write_file_atomically(file_, std::to_string(most));
@@ -145,25 +134,6 @@ int be_worker(int argc, char** argv) {
   return train::worker_main(argc, argv);
 }
 
-/// The variables that `kernels: portable` sets for a worker.
-const std::vector<std::string> kPinned = {"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1",
-                                          "OPENBLAS_CORETYPE=Haswell", "ATEN_CPU_CAPABILITY=avx2",
-                                          "ONEDNN_MAX_CPU_ISA=AVX2"};
-
-runtime::ProgramResult run(const std::vector<std::string>& argv, const fs::path& folder,
-                           std::vector<std::string> environment = kPinned) {
-  runtime::ProgramOptions options;
-  options.environment = std::move(environment);
-  options.folder = folder.string();
-  const auto result = runtime::run_program(argv, options);
-  if (result.exit_code != 0) {
-    fmt::print(stderr, "bench_parallel: {} ended with {}\n{}{}\n", argv[0], result.exit_code,
-               result.errors, result.output);
-    std::exit(1);
-  }
-  return result;
-}
-
 struct Job {
   std::string strategy = "ddp";
   std::vector<int64_t> window = {32, 32, 32}, patch = {4, 4, 8};
@@ -199,15 +169,10 @@ std::vector<double> train_seconds(const Job& job, const fs::path& folder,
                          {"strategy", job.strategy},
                          {"bucket_bytes", job.bucket}}},
                        {"checkpoint", {{"every", 0}, {"resume", "none"}}}};
-  runtime::write_file_atomically(folder / "parallel.yaml", recipe.dump(2));
-  const fs::path self = fs::read_symlink("/proc/self/exe");
-  fs::remove_all(folder / "runs");
-  std::vector<std::string> environment = kPinned;
-  environment.push_back("CRATON_WORKER=" + self.string());
+  std::vector<std::string> environment = {"CRATON_WORKER=" +
+                                          fs::read_symlink("/proc/self/exe").string()};
   environment.insert(environment.end(), more.begin(), more.end());
-  run({(self.parent_path() / "../bin/craton").string(), "train", "parallel.yaml"}, folder,
-      environment);
-  const auto metrics = results::read_metrics(folder / "runs/parallel/metrics.jsonl");
+  const auto metrics = bench::train(recipe, folder, environment);
   std::vector<double> seconds;
   for (size_t i = kWarmUp; i < metrics.size(); ++i)
     seconds.push_back(metrics[i].elapsed_seconds - metrics[i - 1].elapsed_seconds);
@@ -219,10 +184,9 @@ std::vector<double> peer_seconds(const Job& job, const fs::path& folder) {
   for (size_t a = 0; a < job.window.size(); ++a) tokens *= job.window[a] / job.patch[a];
   const json config = {{"patch", job.patch}, {"dim", job.dim},     {"depth", job.depth},
                        {"heads", job.heads}, {"batch", job.batch}, {"tokens", tokens}};
-  const auto result =
-      run({"/usr/bin/python3", CRATON_SOURCE_DIR "/bench/peers/parallel_peer.py", config.dump(),
-           "--steps", std::to_string(job.steps), "--world", std::to_string(job.workers)},
-          folder);
+  const auto result = bench::run_in(
+      folder, {"/usr/bin/python3", CRATON_SOURCE_DIR "/bench/peers/parallel_peer.py", config.dump(),
+               "--steps", std::to_string(job.steps), "--world", std::to_string(job.workers)});
   return json::parse(result.output)["seconds"];
 }
 
@@ -325,9 +289,8 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-memory", memory, "Leave the memory row out");
   CLI11_PARSE(app, argc, argv);
   const runtime::TemporaryDirectory folder;
-  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "../bin/craton";
-  run({program.string(), "volume", "synth", "survey.mdio", "--shape", "128,128,256"},
-      folder.path());
+  bench::run_in(folder.path(), {bench::built_program("craton"), "volume", "synth", "survey.mdio",
+                                "--shape", "128,128,256"});
   bench::Table table("bench_parallel");
   if (speed) {
     Job job;
