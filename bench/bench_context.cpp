@@ -101,14 +101,12 @@ double single_workers(const Shape& s, std::vector<Values>& values) {
 
 void measure(const std::string& what, const Shape& s, int workers, int rounds, double reach,
              bench::Table& table) {
-  std::vector<double> alone, together, ring, waited;
-  std::vector<Values> first, all;
-  first.push_back(make_values(s, s.tokens));
-  for (int w = 0; w < workers; ++w) all.push_back(make_values(s, s.tokens));
-  single_workers(s, first);
-  single_workers(s, all);
+  std::vector<double> together, ring, waited;
+  std::vector<Values> all;
+  all.push_back(make_values(s, s.tokens));
+  const double alone = single_workers(s, all);
+  for (int w = 1; w < workers; ++w) all.push_back(make_values(s, s.tokens));
   for (int k = 0; k < rounds; ++k) {
-    alone.push_back(single_workers(s, first));
     const Round round = ring_round(s, workers);
     ring.push_back(round.seconds);
     waited.push_back(round.waited / round.seconds);
@@ -120,7 +118,7 @@ void measure(const std::string& what, const Shape& s, int workers, int rounds, d
                   bench::Better::kHigher, pairs / workers / bench::median(ring),
                   pairs / bench::median(together), reach);
   table.add_absolute("  one worker with all cores busy, of one alone", "%", bench::Better::kHigher,
-                     100 * bench::median(alone) / bench::median(together), 0);
+                     100 * alone / bench::median(together), 0);
   table.add_absolute("  waiting for keys and values", "%", bench::Better::kLower,
                      100 * bench::median(waited), 5);
 }
