@@ -9,7 +9,8 @@
 
 namespace craton::control {
 
-std::vector<std::string> worker_environment(const std::string& kernels, int64_t threads) {
+std::vector<std::string> worker_environment(const std::string& kernels, int64_t threads,
+                                            FreedPages freed) {
   std::vector<std::string> out;
   static constexpr std::string_view kOwn[] = {"OPENBLAS_CORETYPE=",
                                               "ATEN_CPU_CAPABILITY=",
@@ -38,10 +39,14 @@ std::vector<std::string> worker_environment(const std::string& kernels, int64_t 
                                      std::chrono::system_clock::now().time_since_epoch())
                                      .count();
   out.push_back(fmt::format("CRATON_JOB_STARTED_MS={}", started));
-  // Large tensors come and go every step: without these, each one is mapped, faulted in and
-  // unmapped again.
-  out.insert(out.end(), {"MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=4294967296",
-                         "MALLOC_TOP_PAD_=67108864"});
+  // Large tensors come and go every step. In the heap their pages are mapped once, but it grows by
+  // what falls between tensors of other sizes; with mappings of their own that is reversed.
+  if (freed == FreedPages::kKept) {
+    out.insert(out.end(), {"MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=4294967296",
+                           "MALLOC_TOP_PAD_=67108864"});
+  } else {
+    out.insert(out.end(), {"MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=16777216"});
+  }
   return out;
 }
 

@@ -37,7 +37,10 @@ WorkerProcess::WorkerProcess(const recipe::Recipe& recipe, const WorkerStart& st
   runtime::FileDescriptor log(
       ::open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!log.valid()) fail_errno(fmt::format("cannot create {}", log_path_), errno);
-  std::vector<std::string> environment = worker_environment(recipe.kernels, recipe.threads);
+  // Who computes blocks twice has large activations and little memory.
+  std::vector<std::string> environment = worker_environment(
+      recipe.kernels, recipe.threads,
+      recipe.train.activation_checkpointing ? FreedPages::kReturned : FreedPages::kKept);
   environment.insert(environment.end(), start.environment.begin(), start.environment.end());
   std::vector<char*> envp;
   for (std::string& entry : environment) envp.push_back(entry.data());

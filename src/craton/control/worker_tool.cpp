@@ -45,7 +45,7 @@ class SignalsForTool {
 
 int run_worker_tool(const std::string& program, const std::vector<std::string>& arguments,
                     const std::string& kernels) {
-  std::vector<std::string> environment = worker_environment(kernels, 1);
+  std::vector<std::string> environment = worker_environment(kernels, 1, FreedPages::kKept);
   std::vector<char*> envp, argv = {const_cast<char*>(program.c_str())};
   for (std::string& entry : environment) envp.push_back(entry.data());
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
