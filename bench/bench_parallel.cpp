@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "bench_job.h"
 #include "bench_table.h"
 #include "craton/model/job_callback.h"
 #include "craton/model/model.h"
@@ -289,7 +290,7 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-memory", memory, "Leave the memory row out");
   CLI11_PARSE(app, argc, argv);
   const runtime::TemporaryDirectory folder;
-  bench::run_in(folder.path(), {bench::built_program("craton"), "volume", "synth", "survey.mdio",
+  bench::run_in(folder.path(), {bench::craton_program(), "volume", "synth", "survey.mdio",
                                 "--shape", "128,128,256"});
   bench::Table table("bench_parallel");
   if (speed) {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "bench_job.h"
 #include "craton/runtime/file.h"
 
 namespace craton::bench {
@@ -30,10 +31,6 @@ runtime::ProgramResult run_in(const fs::path& folder, const std::vector<std::str
   return result;
 }
 
-std::string built_program(const std::string& name) {
-  return (fs::read_symlink("/proc/self/exe").parent_path() / "../bin" / name).string();
-}
-
 std::vector<results::StepMetrics> train(const nlohmann::json& recipe, const fs::path& folder,
                                         const std::vector<std::string>& environment) {
   const std::string name = recipe["name"];
@@ -41,7 +38,7 @@ std::vector<results::StepMetrics> train(const nlohmann::json& recipe, const fs::
   fs::remove_all(folder / "runs");
   std::vector<std::string> all = pinned_kernels();
   all.insert(all.end(), environment.begin(), environment.end());
-  run_in(folder, {built_program("craton"), "train", name + ".yaml"}, all);
+  run_in(folder, {craton_program(), "train", name + ".yaml"}, all);
   return results::read_metrics(folder / "runs" / name / "metrics.jsonl");
 }
 

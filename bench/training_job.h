@@ -22,9 +22,6 @@ runtime::ProgramResult run_in(const std::filesystem::path& folder,
                               std::vector<std::string> environment = pinned_kernels(),
                               std::chrono::seconds limit = std::chrono::minutes(20));
 
-/// The program of this name in the bin folder beside the running benchmark's.
-std::string built_program(const std::string& name);
-
 /// Trains a recipe anew in `folder` by `craton train`; the metrics of all steps.
 std::vector<results::StepMetrics> train(const nlohmann::json& recipe,
                                         const std::filesystem::path& folder,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench_job.h"
 #include "craton/runtime/file.h"
 #include "job_memory.h"
 #include "training_job.h"
@@ -63,7 +64,7 @@ uint64_t peak_memory(const fs::path& folder, int workers, int64_t rows) {
 void add_largest_window(Table& table) {
   const runtime::TemporaryDirectory folder;
   run_in(folder.path(),
-         {built_program("craton"), "volume", "synth", "survey.mdio", "--shape",
+         {craton_program(), "volume", "synth", "survey.mdio", "--shape",
           fmt::format("{},64,128", kWorkers * kRows * kPatch), "--chunks", "8,64,128"});
   const uint64_t most = peak_memory(folder.path(), 1, kRows);
   // Of one of the eight: the most that fit, and the fewest that do not. Memory grows with them.
@@ -94,15 +95,15 @@ void add_largest_window(Table& table) {
 void add_million_tokens(Table& table, const fs::path& survey) {
   if (!fs::exists(survey)) {
     run_in(fs::current_path(),
-           {built_program("craton"), "volume", "synth", survey.string(), "--shape",
-            "1536,1536,2048", "--chunks", "16,128,256", "--seed", "7"},
+           {craton_program(), "volume", "synth", survey.string(), "--shape", "1536,1536,2048",
+            "--chunks", "16,128,256", "--seed", "7"},
            pinned_kernels(), std::chrono::hours(1));
   }
   const runtime::TemporaryDirectory folder;
   const JobMemory memory(folder.path(), std::chrono::seconds(1));
   const auto begin = std::chrono::steady_clock::now();
   run_in(folder.path(),
-         {built_program("craton"), "train", CRATON_SOURCE_DIR "/recipes/sfm-million-tokens.yaml",
+         {craton_program(), "train", CRATON_SOURCE_DIR "/recipes/sfm-million-tokens.yaml",
           fmt::format("data.volumes=[{{uri: {}}}]", fs::absolute(survey).string())},
          pinned_kernels(), std::chrono::hours(3));
   const std::chrono::duration<double, std::ratio<60>> minutes =
